@@ -77,7 +77,7 @@ auto entry(const char* where, std::initializer_list<Argument> arguments, Work&& 
   return entry(where, std::forward<Work>(work));
 }
 
-// The time that is `timeout_ns` from now, as far as the clock goes.
+// The time that is `timeout_ns` from now, within the clock's range.
 inline std::int64_t deadline_in(std::int64_t timeout_ns) {
   const std::int64_t now = now_ns();
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() - now;

@@ -6,7 +6,7 @@
 #endif
 
 // What the library was built against and from. _native.py looks for the marker in the
-// file: it has to know before it loads the library, and a wrong one cannot be loaded.
+// file: it must read it before it loads the library, and a wrong one cannot be loaded.
 extern "C" __attribute__((visibility("default"), used))
 const char ipufeed_build_info[] =  // NOLINT: a C name
     "ipufeed-build-info:" IPUFEED_BUILD_INFO;

@@ -58,7 +58,7 @@ IPUFEED_API std::int64_t ipufeed_run_new() {
   });
 }
 
-// Forgets it; an op that runs it goes on.
+// Forgets it; an op that runs it continues.
 IPUFEED_API int ipufeed_run_free(std::int64_t number) {
   return ipufeed::entry(__func__, [&] {
     auto& runs = ipufeed::Runs::get();

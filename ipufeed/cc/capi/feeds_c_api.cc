@@ -207,8 +207,8 @@ IPUFEED_API int ipufeed_outfeed_delete(std::int64_t number) {
       __func__, [&]() -> int { return ipufeed::remove_outfeed(number).ok() ? 0 : 1; });
 }
 
-// The Python object of a queue has gone: deletes the feed, if no program uses it, and
-// its name. Likewise for garbage collection.
+// The Python object of a queue was deleted: deletes the feed, if no program uses it,
+// and its name. Likewise for garbage collection.
 IPUFEED_API int ipufeed_infeed_forget(std::int64_t number) {
   return ipufeed::entry(__func__, [&] {
     ipufeed::forget_infeed_name(number);

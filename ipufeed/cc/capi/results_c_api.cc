@@ -170,7 +170,7 @@ int failed(absl::Status status) {
 // number ends the wait for a next result.
 //
 // 3: taken. 0: nothing is there. 1: nothing, and a run has ended. 2: no such outfeed.
-// 4: results are not what signature_id says.
+// 4: the results have another signature than signature_id.
 IPUFEED_API int ipufeed_outfeed_take(std::int64_t number, std::int64_t how,
                                      std::int64_t signature_id, std::int64_t seen_ends,
                                      std::int64_t timeout_ns, void** tensors,
@@ -186,7 +186,7 @@ IPUFEED_API int ipufeed_outfeed_take(std::int64_t number, std::int64_t how,
         if (how == kAll) ipufeed::warn_unless_executed(number, feed.get());
         if (feed == nullptr) {
           if (how != kLast) return kNoOutfeed;
-          // As one that nothing has been enqueued to: its error says so.
+          // Like one that nothing has been enqueued to: its error is the same.
           feed = std::make_shared<Outfeed>(number, ipufeed::outfeed_name(number),
                                            ipufeed::OutfeedMode::kLast, 1, 0);
         }

@@ -33,7 +33,7 @@ IPUFEED_API int ipufeed_trace_start(std::int64_t capacity) {
       [&]() -> int { return ipufeed::start_trace(capacity) ? 1 : 0; });
 }
 
-// How many events there are; how many found no room goes to *dropped.
+// The number of events; *dropped is the number of those that found no room.
 IPUFEED_API std::int64_t ipufeed_trace_stop(std::int64_t* dropped) {
   return ipufeed::entry(__func__, {ipufeed::given("dropped", dropped)},
                         [&]() -> std::int64_t {

@@ -22,8 +22,8 @@ using tensorflow::data::IteratorContext;
 using tensorflow::thread::ThreadPool;
 
 // The threads that functions run on. What a function has started may run work after the
-// iterator has gone (TensorFlow's MultiDeviceIterator keeps the runner of the function
-// that has read from it first): it then gets threads of the environment.
+// iterator is destroyed (TensorFlow's MultiDeviceIterator keeps the runner of the
+// function that has read from it first): it then gets threads of the environment.
 class DatasetIterator::Runner {
  public:
   explicit Runner(int threads)
@@ -163,7 +163,8 @@ DatasetIterator::~DatasetIterator() {
     dataset_.reset();
   });
   if (destroyed) return;
-  // The resource manager that their destructors would use has gone with its device.
+  // The resource manager that their destructors would use was destroyed with its
+  // device.
   static_cast<void>(finalized_.release());
   static_cast<void>(dataset_.release());
 }

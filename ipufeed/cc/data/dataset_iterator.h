@@ -50,8 +50,8 @@ class DatasetIterator {
   // dataset's functions can be interrupted: Python code runs to the end of the element.
   void cancel() { cancellation_->StartCancel(); }
 
-  // What cancel() uses, for callers that may cancel when the iterator has gone, which
-  // then does nothing.
+  // What cancel() uses, for callers that may cancel when the iterator is destroyed,
+  // which then does nothing.
   std::shared_ptr<tensorflow::CancellationManager> cancellation() const {
     return cancellation_;
   }

@@ -19,7 +19,7 @@ namespace ipufeed {
 namespace {
 
 // Every feeder whose thread may still run, for the interpreter's exit. Never destroyed:
-// a feeder may end after the static objects have gone.
+// a feeder may end after static objects are destroyed.
 struct Registry {
   Mutex mutex;
   std::vector<std::weak_ptr<Feeder>> feeders IPUFEED_GUARDED_BY(mutex);
@@ -69,7 +69,7 @@ constexpr std::int64_t kLongestDealNs = 320'000'000;
 constexpr std::int64_t kLastGraceNs = 100'000'000;
 
 // For a device's destruction: stops its feeders, waits a moment, and keeps those that
-// still run. Their device is detached when it goes: see Host.
+// still run. Their device is detached when it is destroyed: see Host.
 void stop_or_keep(const std::vector<std::shared_ptr<Feeder>>& feeders) {
   for (const auto& feeder : feeders) feeder->stop();
   const std::int64_t deadline = now_ns() + kLastGraceNs;
@@ -81,9 +81,9 @@ void stop_or_keep(const std::vector<std::shared_ptr<Feeder>>& feeders) {
   }
 }
 
-// The feeders that use one device. Lives in the device's resource manager and so dies
-// with the device, before what the feeders use of it; those of a session have ended by
-// then, see SessionFeeders.
+// The feeders that use one device. The device's resource manager owns it and so
+// destroys it with the device, before what the feeders use of it; those of a session
+// have ended by then, see SessionFeeders.
 class DeviceFeeders : public tensorflow::ResourceBase {
  public:
   explicit DeviceFeeders(tensorflow::core::RefCountPtr<Host> host)
@@ -97,7 +97,8 @@ class DeviceFeeders : public tensorflow::ResourceBase {
     feeders_.push_back(std::move(feeder));
   }
 
-  // A feeder that has finished needs no keeper; what is left in its feed goes with it.
+  // A feeder that has finished needs no keeper; what is left in its feed is freed with
+  // it.
   void forget_finished() {
     MutexLock lock(mutex_);
     feeders_.erase(std::remove_if(feeders_.begin(), feeders_.end(),
@@ -294,7 +295,7 @@ void Feeder::run() {
   takes_down_.store(true);
   if (interpreter_ends.load()) {
     // A dataset's functions keep stack traces, whose destructor takes Python's lock,
-    // and Python ends a thread that wants it now: in a destructor, which aborts the
+    // and Python ends a thread that requests it now: in a destructor, which aborts the
     // process.
     static_cast<void>(iterator_.release());
   } else {

@@ -19,7 +19,7 @@ namespace ipufeed {
 // One element of the dataset: all its components, by reference, so that they cannot
 // drift apart on the way.
 //
-// A move swaps the components, so that what the reader leaves in its element comes back
+// A move swaps the components, so that what the reader leaves in its element returns
 // to the writer with the slot: the vector's memory is used again, and tensors that the
 // reader has not dropped are freed by the thread that allocates the next ones.
 struct Element {
@@ -67,9 +67,9 @@ struct FeederOptions {
 //
 // The feeder may outlive the op that started it, and its device, when Python code
 // inside the dataset takes long to finish an element. A resource in the device's
-// resource manager holds every running feeder. When the device goes (Session.close
-// destroys it) it stops them, waits a moment, and detaches the dataset's functions from
-// the device: see HostDevice.
+// resource manager holds every running feeder. When the device is destroyed, by
+// Session.close, it stops them, waits a moment, and detaches the dataset's
+// functions from the device: see HostDevice.
 class Feeder {
  public:
   static absl::Status start(tensorflow::OpKernelContext* ctx,
@@ -175,7 +175,7 @@ class SessionFeeders {
 int live_feeders();
 
 // For a child of fork(), which has none of its parent's threads: the functions here
-// then know the feeders alone that the child starts.
+// then hold only the feeders that the child starts.
 void forget_feeders_of_parent();
 
 // Stops all of them and waits at most timeout_ns for all together, longer for those

@@ -24,7 +24,7 @@ using tensorflow::Device;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 
-// How long a device that goes waits for the kernels that use it. They take
+// How long the destructor of a device waits for the kernels that use it. They take
 // microseconds; one in which a dataset blocks must not block Session.close without a
 // limit.
 constexpr std::int64_t kKernelsNs = 10'000'000'000;

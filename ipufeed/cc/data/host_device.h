@@ -21,16 +21,16 @@ namespace ipufeed {
 class Host;
 
 // Forwards to the device of an op: its memory, its threads, its resources. When that
-// device goes (Session.close) while Python code inside the dataset is still running,
-// which cannot be interrupted, detach() puts another one behind it, and from then on
-// each kernel fails with Cancelled: TensorFlow's executor reads the resource manager
-// once for a whole function, so a later kernel would use that of the device that has
-// gone. No frame of the device itself is on the stack during a kernel: kernels are
-// called from here.
+// device is destroyed (Session.close) while Python code inside the dataset is still
+// running, which cannot be interrupted, detach() puts another one behind it, and from
+// then on each kernel fails with Cancelled: TensorFlow's executor reads the resource
+// manager once for a whole function, so a later kernel would use that of the device
+// that has gone. No frame of the device itself is on the stack during a kernel: kernels
+// are called from here.
 //
 // Never destroyed: what a dataset's functions have started may hold it after the
-// dataset's iterator has gone. TensorFlow's MultiDeviceIterator, for one, allocates on
-// the device of the function that has read from it first.
+// dataset's iterator is destroyed. TensorFlow's MultiDeviceIterator, for one, allocates
+// on the device of the function that has read from it first.
 //
 // Threads: any.
 class HostDevice : public tensorflow::Device {
@@ -66,7 +66,7 @@ class HostDevice : public tensorflow::Device {
 
   // Runs `work` while the device behind this cannot go: a dataset's destructor deletes
   // its cache and its counters from the device's resource manager. False, without
-  // having run it, if the device has gone, or if its resources go at this moment.
+  // having run it, if the device is destroyed, or if its resources are being freed.
   template <class Work>
   bool while_attached(Work&& work);
 

@@ -1,7 +1,7 @@
 // A dataset that passes its input on, and adds the element's number to an error.
 //
 // tf.data's own errors name the fault, not the file: "Unknown image file
-// format". Here the k-th name goes in front of the error of the k-th element: the
+// format". Here the k-th name precedes the error of the k-th element: the
 // elements below must be one to one with the names, and in their order. A single name,
 // a scalar, stands for all elements, as those of one file.
 

@@ -1,4 +1,4 @@
-// Walks through the headers of a TFRecord stream, as the bytes come.
+// Reads the headers of a TFRecord stream, as the bytes arrive.
 //
 //   length (8 bytes, little-endian)  CRC of the length (4)  data  CRC of the data (4)
 //

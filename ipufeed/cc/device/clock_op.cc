@@ -1,7 +1,7 @@
 // The op that reads the host's clock inside a program, and its kernel for TensorFlow's
 // executor. What it becomes in a compiled program is in queue_lowering.cc.
 //
-// It takes and gives a token like a queue op (queue_ops.h), so that its reading lies
+// It takes and gives a token like a queue op (queue_ops.h), so that its reading is
 // between the two queue calls that it was written between.
 
 #include <cstdint>

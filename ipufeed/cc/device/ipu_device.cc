@@ -162,7 +162,7 @@ struct Pools {
   tensorflow::DeviceBase::CpuWorkerThreads workers;
 };
 
-// As many as the session wants for the parts of an op, or else the CPUs.
+// As many as the session requests for the parts of an op, or else the CPUs.
 int inside_threads(const SessionOptions& options) {
   const int wanted = options.config.intra_op_parallelism_threads();
   if (wanted > 0) return wanted;
@@ -248,9 +248,9 @@ class IpuDevice : public ThreadPoolDevice {
     int uses IPUFEED_GUARDED_BY(mutex) = 0;
   };
 
-  // A kernel's use of the compiler while it lives. The first at a time finds a new one
-  // if the device has none, or one that is to be forgotten: TensorFlow's kernels hold
-  // programs of it without a reference.
+  // A kernel's use of the compiler, for its lifetime. The first at a time finds a new
+  // one if the device has none, or one that is to be forgotten: TensorFlow's kernels
+  // hold programs of it without a reference.
   class Uses {
    public:
     Uses(CompilerOfDevice* compiler, Device* device) : compiler_(compiler) {

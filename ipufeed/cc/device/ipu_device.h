@@ -20,8 +20,8 @@ using OnFirstUse = int (*)(int ordinal, char* message, int size);
 absl::Status use_device(int ordinal);
 
 // Puts a new compiler into a device, for all that is compiled on it from now on; the
-// one that it had goes, with its programs. No program may run on the device during the
-// call.
+// one that it had is destroyed, with its programs. No program may run on the device
+// during the call.
 using InstallCompiler = void (*)(tensorflow::Device* device);
 
 // For the compiler, which is above the devices, while the library is loaded: what a

@@ -76,7 +76,7 @@ absl::Status IpuLease::take(Program* program) {
           absl::StrCat("The program was stopped while another one used IPU ",
                        program->ordinal(), ": ", program->stop_status().message()));
     }
-    // A thread that stops a program does not know of this wait.
+    // A thread that stops a program cannot see this wait.
     leases.given_back.wait_for_ns(leases.mutex, 20'000'000);
   }
   holder.program = program;
@@ -118,7 +118,7 @@ absl::Status run_on_ipus(int ordinal, const std::vector<IpuWork>& works,
       if (is_first) group.first = status;
     }
     if (is_first) on_error(status);
-    // Notified under the lock: the group is gone as soon as its waiter gets it.
+    // Notified under the lock: the group is destroyed as soon as its waiter locks it.
     MutexLock lock(group.mutex);
     if (--group.left == 0) group.done.notify_one();
   };

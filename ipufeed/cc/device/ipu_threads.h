@@ -35,7 +35,7 @@ class Ipu {
   // how a replica runs a pipeline. Any thread.
   void run(std::function<void()> work);
 
-  // Where XLA computes for it; the context of the thread that gives it work goes with
+  // Where XLA computes for it; the context of the thread that gives it work accompanies
   // it.
   const Eigen::ThreadPoolDevice* pool() const;
 

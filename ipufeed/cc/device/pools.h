@@ -57,7 +57,7 @@ class LazyPool : public tensorflow::thread::ThreadPoolInterface {
 };
 
 // Hands the thread's context on to the threads that work for it. Without this most
-// queue calls of a compiled loop would not know whose they are.
+// queue calls of a compiled loop could not find their program.
 class PropagatingPool : public Eigen::ThreadPoolInterface {
  public:
   explicit PropagatingPool(Eigen::ThreadPoolInterface* pool) : pool_(pool) {}

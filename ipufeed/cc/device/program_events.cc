@@ -19,7 +19,7 @@ std::atomic<OnProgram> on_program{nullptr};
 // What each device holds; 0 for nothing.
 std::atomic<std::uint64_t> loaded[kDevices];
 
-// Loads and switches that were not reported to Python, and whether it wants them.
+// Loads and switches that were not reported to Python, and whether it requested them.
 std::atomic<std::int64_t> op_loads{0};
 std::atomic<std::int64_t> op_switches{0};
 std::atomic<bool> log_ops{false};

@@ -1,7 +1,7 @@
 // The op that is a step of a simulated device, and its kernel for TensorFlow's
 // executor. What it becomes in a compiled program is in queue_lowering.cc.
 //
-// It takes and gives a token like a queue op (queue_ops.h), so that it comes after the
+// It takes and gives a token like a queue op (queue_ops.h), so that it runs after the
 // dequeue and before the enqueue that it was written between.
 
 #include "device/step_op.h"

@@ -52,7 +52,7 @@ using OnHostCall = int (*)(HostCall* call);
 void set_on_host_call(OnHostCall function);
 
 // Fills run, replica and so on from the thread's program, and calls. A call of the kind
-// "library" goes to a function of a shared library: see library_call.cc.
+// "library" calls a function of a shared library: see library_call.cc.
 absl::Status call_host(Program& program, const Context& context, HostCall* call);
 
 // library_call.cc: text is path, symbol, name and attributes, separated by zeros.

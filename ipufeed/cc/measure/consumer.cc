@@ -41,7 +41,7 @@ std::size_t known_bytes(const tensorflow::data::DatasetBase& dataset) {
   return largest;
 }
 
-// The consuming half: counts, copies and stamps what comes out of the feed.
+// The consuming half: counts, copies and stamps the elements of the feed.
 //
 // The stamp of an element is the time at which a consumer that only copies would have
 // it:
@@ -96,8 +96,8 @@ class Consumer {
   }
 
  private:
-  // Address space for all stamps that may come; pages as they are written. A growing
-  // vector would copy them, and the feed would fill during the copy.
+  // Address space for all stamps that are possible; pages as they are written. A
+  // growing vector would copy them, and the feed would fill during the copy.
   static std::int64_t expected_stamps(const MeasurementOptions& options) {
     if (options.epochs == 0 || options.elements_per_epoch == 0) {
       return options.most_stamps;
@@ -126,8 +126,8 @@ class Consumer {
     const std::int64_t copy_ns = options_.copy ? copy(*element) : 0;
     const std::int64_t stamp = std::max(element->ready_ns, out_->last_ns) + copy_ns;
     large_ = large_ || payload.bytes > kSmallBytes || payload.opaque > 0;
-    // What is small goes back to the feeder: see Element. All else is freed here, since
-    // the feed would keep it until its slot is used again.
+    // A small element is returned to the feeder: see Element. All else is freed here,
+    // since the feed would keep it until its slot is used again.
     if (large_) element->components.clear();
     out_->copy_ns += copy_ns;
     if (out_->elements == 0) out_->first_copy_ns = copy_ns;

@@ -96,7 +96,7 @@ class MeasurementRun {
 
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-  // Runs `on_stop` when stop() or end_source() comes, or now if one of them has come.
+  // Runs `on_stop` when stop() or end_source() is called, or now if one of them was.
   // No lock is held during the call, so it may still run when set_on_stop(nullptr) has
   // returned: it must own what it uses.
   void set_on_stop(const std::function<void()>& on_stop);
@@ -117,7 +117,7 @@ class MeasurementRun {
     return stopped() || source_ended_.load(std::memory_order_relaxed);
   }
 
-  // The consumer: it wants no more results, and stops the programs. Relaxed: a
+  // The consumer: it needs no more results, and stops the programs. Relaxed: a
   // thread that sees a program end by that stop sees this, too, through the program's
   // lock.
   void set_full() { full_.store(true, std::memory_order_relaxed); }

@@ -3,7 +3,7 @@
 //   count() count() count() ...                   each element, in order
 //     start_steady() after the first one
 //     look() where looks_now(), end_epoch() where epoch_is_over()
-//   end_open_epoch(), finish()                    no other element comes
+//   end_open_epoch(), finish()                    no further element
 //
 // Of the consumer's thread; other threads see MeasurementRun.
 #pragma once
@@ -58,7 +58,7 @@ class Tally {
   }
 
   // Every mark_ns, whatever the marks' distance has grown to. Not for each element: the
-  // writer's counter lies in the writer's cache.
+  // writer's counter stays in the writer's cache.
   bool looks_now() const { return out_->last_ns >= next_look_ns_; }
 
   // depth: elements in the feed now. starved_ns, blocked_ns: from start_steady() on.
@@ -113,7 +113,7 @@ class Tally {
                 looks_});
   }
 
-  // The wait for an element that did not come any more is a time of its own.
+  // The wait that ended without an element is counted separately.
   void mark_end() {
     const std::int64_t silence_ns =
         std::max<std::int64_t>(0, out_->finished_ns - out_->last_ns);

@@ -26,7 +26,7 @@ Packet::~Packet() { SpareMemory::get().give(std::move(bytes_), size_); }
 
 std::byte* Packet::reserve(std::size_t bytes) {
   if (size_ < bytes) {
-    // First, so that the two never stand side by side; and it may be all that goes
+    // First, so that the two never exist at once; and it may be all that is sent
     // well.
     SpareMemory::get().give(std::move(bytes_), std::exchange(size_, 0));
     bytes_ = SpareMemory::get().take(bytes);

@@ -29,7 +29,7 @@
 namespace ipufeed {
 
 // The tensors of one mini-batch that cross from one IPU to another, in one piece of
-// memory. Moving is a swap, so that the memory goes back to the writer with its slot.
+// memory. Moving is a swap, so that the memory returns to the writer with its slot.
 class Packet {
  public:
   Packet() = default;
@@ -42,7 +42,7 @@ class Packet {
     return *this;
   }
 
-  // Room for `bytes` bytes; what was in it is lost if it had less. Large ones come of
+  // Room for `bytes` bytes; what was in it is lost if it had less. Large ones are of
   // packets that other pipelines have had.
   std::byte* reserve(std::size_t bytes);
   const std::byte* data() const { return bytes_.get(); }
@@ -143,7 +143,7 @@ class PipelineRun final : public Wakeable, public Stages {
     Feed<Packet, absl::Status> feed;
     const Place source;
     const Place target;
-    // Relaxed: nothing goes with it. The wake-up orders it before what the writer reads
+    // Relaxed: it orders nothing. The wake-up orders it before what the writer reads
     // next: wait.h, [7] and [8].
     std::atomic<bool> reader_has_left{false};
     Packet out;  // the writer's

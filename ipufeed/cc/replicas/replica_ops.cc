@@ -31,7 +31,7 @@ using tensorflow::shape_inference::DimensionHandle;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
-// A bound that no system comes near, and below which no shape's size overflows here.
+// A bound far above any system, and below which no shape's size overflows here.
 absl::Status check_replicas(std::int64_t replicas) {
   constexpr std::int64_t kMostReplicas = 1 << 20;
   if (replicas >= 1 && replicas <= kMostReplicas) return absl::OkStatus();

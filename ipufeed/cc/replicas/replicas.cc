@@ -16,7 +16,7 @@ namespace {
 
 using tensorflow::DataType;
 
-// Fewer bytes than this are reduced by the last to come: the others sleep, and to
+// Fewer bytes than this are reduced by the last to arrive: the others sleep, and to
 // wake them for their parts would take longer.
 constexpr std::int64_t kAloneBytes = 32 << 10;
 
@@ -242,7 +242,7 @@ bool same(const CollectiveRequest& a, const CollectiveRequest& b) {
   return true;
 }
 
-// The argument that says how many replicas take part.
+// The argument with the number of replicas that take part.
 const char* argument_of(const CollectiveRequest& request) {
   switch (request.collective) {
     case Collective::kGather:

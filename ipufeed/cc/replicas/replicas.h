@@ -73,13 +73,13 @@ class Replicas final : public Wakeable {
 
   // The collectives of those IPUs of the replicas that run the same part of the same
   // pipeline: the stages run theirs independently of each other. ipu: of the
-  // replica's. part: the key of its program. Any thread; it lives as long as this.
+  // replica's. part: the key of its program. Any thread; valid as long as this.
   Replicas& of_ipu(int ipu, std::uint64_t part);
 
   // The replica's thread. Waits until all replicas have arrived, executes the
   // collective, and returns when all results are available. An error if they request
   // different collectives, if the numbers do not fit, once the program is stopped, or
-  // if a replica has ended and will not come. arrived_ns: when all were here.
+  // if a replica has ended and will not arrive. arrived_ns: when all were here.
   absl::Status run_collective(const Program& program, int replica,
                               const CollectiveRequest& request,
                               std::int64_t* arrived_ns);
@@ -97,10 +97,10 @@ class Replicas final : public Wakeable {
 
   const bool is_stage_;
   ReplicaBarrier barrier_;
-  // By replica, of those that are here. A replica writes its own before it comes, and
+  // By replica, of those that are here. A replica writes its own before it arrives, and
   // others read it until it leaves: the barrier orders them, and so it does the outcome
   // and the time, which the member that begins writes: the next collective begins when
-  // all have read them and come back.
+  // all have read them and arrived again.
   std::vector<const CollectiveRequest*> requests_;
   absl::Status outcome_;
   std::int64_t arrived_ns_ = 0;

@@ -18,7 +18,7 @@ namespace {
 thread_local Context current;
 
 // Every program that has a feed in use or computes steps. Never destroyed: programs may
-// end after the static objects have gone.
+// end after static objects are destroyed.
 struct Running {
   Mutex mutex;
   CondVar ended;
@@ -26,7 +26,8 @@ struct Running {
   // What stop_all_programs has been called for so far, and the last reason.
   std::int64_t stops IPUFEED_GUARDED_BY(mutex) = 0;
   absl::Status why IPUFEED_GUARDED_BY(mutex);
-  // How many there were when the main thread went into TensorFlow; -1 while it is out.
+  // How many there were when the main thread entered TensorFlow; -1 while it is
+  // outside.
   std::int64_t stops_at_call IPUFEED_GUARDED_BY(mutex) = -1;
   // Programs that have left the set, and not yet their feeds.
   int ending IPUFEED_GUARDED_BY(mutex) = 0;
@@ -86,12 +87,12 @@ void Program::end(const absl::Status& status) {
   if (!watched) return;  // no other thread has seen this object, or it has ended
   auto& running = Running::get();
   {
-    // First, so that no thread stops a program that is half gone.
+    // First, so that no thread stops a program that is partly destroyed.
     MutexLock lock(running.mutex);
     running.programs.erase(this);
     ++running.ending;
   }
-  // Without mutex_: a callback that runs now wants it.
+  // Without mutex_: a callback that runs now locks it.
   cancellation_.forget();
   std::vector<std::shared_ptr<Leased>> feeds;
   {
@@ -282,7 +283,7 @@ void wake_idle_waiters() {
 
 int stop_all_programs(const absl::Status& why) {
   auto& running = Running::get();
-  // Under the lock: a program leaves the set before it dies.
+  // Under the lock: a program leaves the set before it is destroyed.
   MutexLock lock(running.mutex);
   ++running.stops;
   running.why = why;

@@ -166,7 +166,7 @@ struct Context {
 
 const Context& current_context();
 
-// Makes a context the thread's own while it lives. Nests.
+// Makes a context the thread's current one for its lifetime. Nests.
 class ContextScope {
  public:
   explicit ContextScope(const Context& context);
@@ -188,8 +188,8 @@ class ProgramScope : public ContextScope {
 };
 
 // Stops every program that has a feed in use or computes steps, as Ctrl-C does, and
-// those that have begun and will want one: a program may still be compiled when the
-// signal comes. Returns how many have one in use.
+// those that have begun and will need one: a program may still be compiled when the
+// signal arrives. Returns how many have one in use.
 int stop_all_programs(const absl::Status& why);
 
 // The main thread calls TensorFlow, or is back. Between the two Python gets no

@@ -17,7 +17,7 @@ class Program;
 // thread.
 void set_stall_report_ns(std::int64_t ns);
 
-// Of one wait. Its reports come after the time that is set, and then each time after
+// Of one wait. It reports after the time that is set, and then each time after
 // twice as long.
 class StallWatch {
  public:

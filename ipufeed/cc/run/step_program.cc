@@ -16,15 +16,15 @@ namespace {
 using tensorflow::OpKernelContext;
 
 struct StepProgram {
-  // Without the step's cancellation manager, which may be gone before the program ends:
-  // see Cancellable.
+  // Without the step's cancellation manager, which may be destroyed before the program
+  // ends: see Cancellable.
   StepProgram(int ordinal, std::int64_t step, bool is_eager)
       : program(nullptr, ordinal, step), eager(is_eager) {}
   ~StepProgram() { program.end(status); }
 
   Program program;
   const bool eager;
-  // Guarded by the table's mutex. An eager call's end comes by its cancellation
+  // Guarded by the table's mutex. An eager call ends by its cancellation
   // manager, which may also cancel while ops of it run.
   int running_ops = 0;
   bool ending = false;
@@ -133,7 +133,7 @@ absl::Status find_or_make(OpKernelContext* ctx, int ordinal,
       *out = program;
       return absl::OkStatus();
     }
-    // Null if memory for it is lacking; remove_if() knows that.
+    // Null if memory for it is lacking; remove_if() handles that.
     program = std::make_shared<StepProgram>(ordinal, ctx->step_id(), eager);
     ++program->running_ops;
     *out = program;

@@ -19,7 +19,7 @@ ffi::Error assert_call(ffi::BufferR0<ffi::PRED> condition,
     *unused->typed_data() = 0;
     if (*condition.typed_data()) return absl::OkStatus();
     std::string text;
-    // "x" stands before the digits: see host_calls.cc.
+    // "x" precedes the digits: see host_calls.cc.
     if (hex.empty() || !absl::HexStringToBytes(hex.substr(1), &text)) {
       text = "An assertion failed.";
     }

@@ -41,7 +41,7 @@ absl::Status host(const ffi::RemainingArgs& args, ffi::RemainingRets& results,
   }
   write_token(results, results.size() - 1);
   const std::string name(kind);
-  // "x" stands before the text's bytes, since XLA takes an empty text for none.
+  // "x" precedes the text's bytes, since XLA takes an empty text for none.
   std::string text;
   if (!absl::HexStringToBytes(hex.substr(1), &text)) {
     return absl::InternalError("a call whose text is not in hexadecimal digits.");

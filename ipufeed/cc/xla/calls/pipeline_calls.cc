@@ -150,7 +150,7 @@ absl::Status check_call(const Call& call, std::size_t operands, std::size_t resu
       "The lists of an IpufeedPipeline do not fit each other, or its inputs.");
 }
 
-// Where an error has come from.
+// The origin of an error.
 absl::Status at_stage(const absl::Status& status, const PipelineRun& run, int ipu) {
   const std::string stage =
       run.at(ipu).empty() ? "" : absl::StrCat("Stage ", run.at(ipu), " on ");
@@ -240,7 +240,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
       run_on_ipus(ordinal, works, [&run](const absl::Status&) { run.fail(); });
   program->remove(&run);
   seeds.add_mini_batches(context.replica, pipeline, run.mini_batches());
-  // The thread that goes on after all IPUs may have waited for the last.
+  // The thread that continues after all IPUs may have waited for the last.
   program->step_clock().take(now_ns());
   if (traced) record_execution(call, ordinal, first, start_ns);
   TF_RETURN_IF_ERROR(fault.cause());

@@ -237,7 +237,7 @@ class Clusters {
   }
 
   // The host gets constants of its own: a result of a program would be known too late
-  // for what the next one wants from the host.
+  // for what the next one needs from the host.
   void split_constants() {
     std::vector<Node*> constants;
     for (Node* node : graph_->op_nodes()) {
@@ -412,7 +412,7 @@ class Clusters {
   std::vector<int> level_;
 };
 
-// tf.group puts a NoOp between ops, which may be on the host: what comes after it waits
+// tf.group puts a NoOp between ops, which may be on the host: an op behind it waits
 // for the ops themselves.
 void go_around_groups(const GraphOptimizationPassOptions& options, Graph* graph) {
   for (Node* node : graph->op_nodes()) {
@@ -445,7 +445,7 @@ void go_around_groups(const GraphOptimizationPassOptions& options, Graph* graph)
   }
 }
 
-// Makes loops and conditionals of TensorFlow 1 functional, as XLA wants them, if they
+// Makes loops and conditionals of TensorFlow 1 functional, as XLA requires, if they
 // can be in a program.
 absl::Status make_functional(const GraphOptimizationPassOptions& options) {
   Graph* graph = options.graph->get();
@@ -496,7 +496,7 @@ absl::Status mark_clusters(const GraphOptimizationPassOptions& options) {
     on_ipu = on_ipu || !ipu_of(*node, options).empty();
     // The executor runs all of a function that is partly for the host.
     if (is_outside(node->attrs())) return absl::OkStatus();
-    // Session.partial_run: a program would wait for feeds that come after its results.
+    // Session.partial_run: a program would wait for feeds that follow its results.
     bool later = false;
     if (node->IsRecv()) {
       tensorflow::TryGetNodeAttr(node->attrs(), "client_terminated", &later);

@@ -31,8 +31,9 @@ using tensorflow::GraphOptimizationPassOptions;
 using tensorflow::Node;
 using tensorflow::NodeDefBuilder;
 
-// The call of a cluster's function takes values that XLA must know, then others, then
-// variables; so does XlaLaunch, which ipu_compiler.compile's programs are, too.
+// The call of a cluster's function takes values that XLA needs as constants, then
+// others, then variables; so does XlaLaunch, which ipu_compiler.compile's programs are,
+// too.
 absl::Status launch(Graph* graph, Node* call) {
   int constants = 0;
   int variables = 0;

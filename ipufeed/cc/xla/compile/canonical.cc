@@ -5,7 +5,7 @@
 // that depends on the names of arguments and scopes. Instructions that no result needs
 // and that have no effect are removed, as XLA will do.
 //
-// The serialised module is read field by field and most of it is copied as it stands:
+// The serialised module is read field by field and most of it is copied unchanged:
 // to make messages of it first takes several times longer, most of all in a process
 // that has done nothing of the kind yet.
 
@@ -398,7 +398,7 @@ class Canonical {
       }
       for (const auto id : instructions[i].operands) {
         const auto operand = computation.places.find(local_id(id));
-        // Operands come first in a module.
+        // Operands precede their users in a module.
         if (operand == computation.places.end() ||
             operand->second >= static_cast<int>(i)) {
           return false;

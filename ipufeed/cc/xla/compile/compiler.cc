@@ -49,7 +49,7 @@ using Persistor =
 std::atomic<std::int64_t> next_id{1};
 
 // The IPU programs that were built on this thread for a program that is still being
-// lowered. It takes them over, and lets them live as long as itself.
+// lowered, which owns them from then on.
 thread_local std::vector<std::shared_ptr<Compiled>> ipu_programs;
 
 // The programs of this process. An entry's lock is held while its program is found or
@@ -65,7 +65,7 @@ struct Entry {
 // The number of times that all programs were cleared.
 std::atomic<std::int64_t> forgettings{0};
 
-// Whether its program has gone, and no thread uses it: then none but the table has it,
+// Whether its program is destroyed, and no thread uses it: then only the table has it,
 // and its lock is free.
 bool is_over(const std::shared_ptr<Entry>& entry) {
   if (entry.use_count() != 1 || !entry->mutex.try_lock()) return false;
@@ -74,7 +74,7 @@ bool is_over(const std::shared_ptr<Entry>& entry) {
 }
 
 // The programs that were compiled last stay, though their session has closed: the next
-// one will want them.
+// one will need them.
 struct Last {
   Mutex mutex;
   std::deque<std::shared_ptr<Compiled>> programs IPUFEED_GUARDED_BY(mutex);
@@ -108,8 +108,8 @@ std::shared_ptr<Entry> entry_of(std::uint64_t key) {
   auto& entries = table->entries;
   const auto found = entries.find(key);
   if (found != entries.end()) return found->second;
-  // A program that has gone leaves its entry. One that only the table has is in use by
-  // no thread, and without the lock no thread gets hold of it.
+  // A program that is destroyed leaves its entry. One that only the table has is in use
+  // by no thread, and without the lock no thread gets hold of it.
   for (auto i = entries.begin(); i != entries.end();) {
     i = is_over(i->second) ? entries.erase(i) : std::next(i);
   }
@@ -118,7 +118,8 @@ std::shared_ptr<Entry> entry_of(std::uint64_t key) {
   return entries[key] = std::make_shared<Entry>();
 }
 
-// The variables that the program assigns to: results and the parameters they come from.
+// The variables that the program assigns to: results and the parameters of their
+// values.
 std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
   std::vector<Unchanged> found;
   const int first = results_of(result.xla_output_shape) -
@@ -150,7 +151,7 @@ const tensorflow::FunctionDef* function_of(const XlaCompiler::Options& options,
 }
 
 // In bytes that are the same for the same message: maps in the order of their keys, as
-// canonical.cc wants them.
+// canonical.cc needs them.
 std::string serialised(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);

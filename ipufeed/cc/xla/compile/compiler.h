@@ -9,7 +9,7 @@
 //
 // TensorFlow keeps a program for each function and signature of a device. This is below
 // that: what is the same program under another name, on another IPU or in another
-// session is compiled once. The devices know of it by set_compiler() (ipu_device.h).
+// session is compiled once. The devices get it by set_compiler() (ipu_device.h).
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ int results_of(const xla::Shape& shape);
 // What TensorFlow runs.
 //   unchanged      results where the program does not run
 //   shards         IPUs that one copy is spread over. As many copies run as there are
-//   for ipu_programs  that it starts: they live as long as this
+//   for ipu_programs  that it starts: valid as long as this
 std::unique_ptr<xla::Executable> make_executable(
     std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
     std::vector<std::shared_ptr<Compiled>> ipu_programs);

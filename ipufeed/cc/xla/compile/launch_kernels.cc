@@ -44,14 +44,14 @@ class ReleasingRuntime final : public FunctionLibraryRuntime {
 
   absl::Status Instantiate(const std::string& name, tensorflow::AttrSlice attributes,
                            const InstantiateOptions& options, Handle* handle) override {
-    // Room comes first: what is instantiated is in the list.
+    // Room is made first: what is instantiated is in the list.
     handles_.reserve(handles_.size() + 1);
     absl::Status status = runtime_->Instantiate(name, attributes, options, handle);
     if (status.ok()) handles_.push_back(*handle);
     return status;
   }
 
-  // TensorFlow may come to release some itself: not twice then.
+  // TensorFlow may release some itself one day: not twice then.
   absl::Status ReleaseHandle(Handle handle) override {
     for (auto each = handles_.begin(); each != handles_.end(); ++each) {
       if (*each != handle) continue;

@@ -11,9 +11,9 @@ namespace ipufeed {
 // What is not an executable stays as it is.
 std::string without_preferences(std::string executable);
 
-// While it lives TensorFlow's log has fatal lines only: XLA's loader adds such wishes
-// itself to what it reads, and then reports that the CPU lacks them. What fails at
-// loading is in its status. Nests, on any thread.
+// During its lifetime TensorFlow's log has fatal lines only: XLA's loader adds such
+// wishes itself to what it reads, and then reports that the CPU lacks them. What fails
+// at loading is in its status. Nests, on any thread.
 class QuietLoading {
  public:
   QuietLoading();

@@ -17,7 +17,7 @@ namespace ipufeed {
 namespace {
 
 // ipufeed/device/program/sharding.py has the same names: an op's own index, or one for
-// each output, and the number for the whole program, which stands at all ops of a
+// each output, and the number for the whole program, which is at all ops of a
 // version 1 program, since TensorFlow's rewrites may have dropped those with an index.
 constexpr char kShard[] = "_ipufeed_shard";
 constexpr char kShards[] = "_ipufeed_shards";

@@ -207,7 +207,7 @@ class PipelineXlaOp : public LoweredOp {
     return resource;
   }
 
-  // A variable lives on one IPU: two that assign to it would not see each other.
+  // A variable is on one IPU: two that assign to it would not see each other's values.
   static absl::Status check_updates(const std::vector<Update>& updates) {
     for (std::size_t i = 0; i < updates.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k) {

@@ -1,6 +1,6 @@
 // The ops of replica_ops.cc inside a compiled program, as it is compiled.
 // replica_calls.cc runs them. A collective becomes one custom call in the chain of
-// the queues' calls, so that all replicas come to their collectives in the same order.
+// the queues' calls, so that all replicas reach their collectives in the same order.
 
 #include <cstdint>
 #include <utility>

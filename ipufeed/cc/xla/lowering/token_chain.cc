@@ -98,7 +98,7 @@ class ChainWriter {
   }
 
   // An old instruction under a new number, with a shape that has a token: `restore`
-  // gives what the users of the old number want.
+  // gives what the users of the old number need.
   HloInstructionProto* keep_with_token(HloInstructionProto* instruction) {
     HloInstructionProto* kept = keep(instruction);
     kept->set_id(new_id());
@@ -278,7 +278,7 @@ class ChainPass {
     for (int i = 0; i < each->called_computation_ids_size(); ++i) {
       const std::int64_t called = each->called_computation_ids(i);
       is_function_[called] = is_call;
-      // A loop's body comes before its condition.
+      // A loop's body precedes its condition.
       rewrite(called, is_loop && i == 1 ? ChainRole::kCondition : ChainRole::kOther);
     }
     if (is_call) {

@@ -3,9 +3,9 @@
 // XLA:CPU runs calls that do not depend on each other's results at the same time. Each
 // of our calls with an effect (dequeue, enqueue, collective, ...) therefore takes a
 // token and gives one. TensorFlow passes the token of one op to the next within a
-// function at most: it knows nothing of tokens in the bodies of loops, branches and
-// called functions. This pass connects them after TensorFlow has lowered the program
-// and before its key is computed:
+// function at most, and none to the bodies of loops, branches and called functions.
+// This pass connects them after TensorFlow has lowered the program and before its key
+// is computed:
 //
 //   call -> while(state, token) -> conditional(token) -> call
 //             body: call -> call
