@@ -46,6 +46,28 @@ def test_each_program_has_a_number_and_two_stages(tmp_path, monkeypatch):
         assert re.match(r"digraph", path.read_text())
 
 
+@pytest.mark.parametrize(
+    ("passes", "count"),
+    [("forward-allocation", 3), (".*", 3), ("simplif", 2), ("[", 2), (None, 2)],
+)
+def test_the_last_pass_has_its_file(tmp_path, monkeypatch, passes, count):
+    """The guide's own example; the file is the program as it is at the end."""
+    selected = "" if passes is None else f" --xla_dump_hlo_pass_re={passes}"
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path}{selected}")
+
+    on_ipu(lambda x: tf.tanh(x) * (0.5 + count + len(selected)), tf.ones([3]))
+
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == count
+    if count == 3:
+        last = (
+            "module_0000.0001.IPU.after_forward-allocation.before_hlo-memory-scheduler"
+        )
+        assert names[1] == f"{last}.txt"
+        texts = [(tmp_path / each).read_text() for each in names]
+        assert texts[1] == texts[2] != texts[0]
+
+
 def test_numbers_grow_over_processes(tmp_path, monkeypatch):
     """What another process has left there is not written over."""
     (tmp_path / "module_0041.0000.IPU.before_optimizations.txt").write_text("old")

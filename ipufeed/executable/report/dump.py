@@ -4,7 +4,11 @@
     module_0003.0001.IPU.after_optimizations.txt        .dot with --xla_dump_hlo_as_dot
 
 0003 is the program's number, unique in the folder and growing. XLA's CPU compiler dumps
-further files there under its own names. Passes of an IPU's compiler do not exist here.
+further files there under its own names. Passes of an IPU's compiler do not exist here;
+for one of the last, which the guide names, the program is written as it is at the end,
+if --xla_dump_hlo_pass_re selects that pass:
+
+    module_0003.0001.IPU.after_forward-allocation.before_hlo-memory-scheduler.txt
 
 Source: Graphcore's user guide, "XLA graph file naming".
 """
@@ -23,7 +27,8 @@ from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.hlo.text import hlo_dot, hlo_text
 
 NAME = re.compile(r"module_(\d+)\.")
-STAGES = ("before_optimizations", "after_optimizations")
+BEFORE, AFTER = "before_optimizations", "after_optimizations"
+LAST_PASSES = ("forward-allocation", "hlo-memory-scheduler")
 _lock = threading.Lock()
 
 
@@ -35,11 +40,28 @@ class DumpOptions:
         folder: The folder to write to.
         text: Whether to write text, which is the default.
         dot: Whether to write a graph.
+        passes: The regular expression that selects passes, or None.
     """
 
     folder: Path
     text: bool
     dot: bool
+    passes: str | None = None
+
+    def stages(self) -> list[str]:
+        """Returns the names of the stages that are written, in their order."""
+        names = [BEFORE, AFTER]
+        try:
+            if self.passes and any(
+                re.search(self.passes, each) for each in LAST_PASSES
+            ):
+                names.insert(1, f"after_{LAST_PASSES[0]}.before_{LAST_PASSES[1]}")
+        except re.error as error:
+            LOGGER.warning(
+                "--xla_dump_hlo_pass_re=%s is not a regular expression: %s.",
+                *(self.passes, error),
+            )
+        return names
 
 
 def dump_options() -> DumpOptions | None:
@@ -60,7 +82,8 @@ def dump_options() -> DumpOptions | None:
         return name in flags and flags[name].lower() not in ("false", "0")
 
     dot, text = on("xla_dump_hlo_as_dot"), on("xla_dump_hlo_as_text")
-    return DumpOptions(Path(folder), text or not dot, dot)
+    passes = flags.get("xla_dump_hlo_pass_re") or None
+    return DumpOptions(Path(folder), text or not dot, dot, passes)
 
 
 def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
@@ -68,9 +91,11 @@ def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
     try:
         options.folder.mkdir(parents=True, exist_ok=True)
         optimised = CompiledCode.parse(after).proto if after else b""
-        modules = [each for each in (before, optimised) if each]
         number = _claim(options)
-        for index, (stage, module) in enumerate(zip(STAGES, modules, strict=False)):
+        for index, stage in enumerate(options.stages()):
+            module = before if stage == BEFORE else optimised
+            if not module:
+                continue
             stem = f"module_{number:04d}.{index:04d}.IPU.{stage}"
             if options.text:
                 (options.folder / f"{stem}.txt").write_text(hlo_text(module))
@@ -91,7 +116,7 @@ def _claim(options: DumpOptions) -> int:
         ]
         number = max(used, default=-1) + 1
         while True:
-            name = f"module_{number:04d}.0000.IPU.{STAGES[0]}.{suffix}"
+            name = f"module_{number:04d}.0000.IPU.{BEFORE}.{suffix}"
             try:
                 (options.folder / name).open("x").close()
             except FileExistsError:
