@@ -138,7 +138,7 @@ ALLOWED = {
     # Keras models.
     "keras.layers": {"checks", "no_effect", "tf_types"},
     "keras.losses": set(),
-    "keras.changes": {"device.program", "tf_types"},
+    "keras.changes": {"device.program", "device.random", "tf_patches", "tf_types"},
     "keras.pipeline": {"device.program", "tf_types"},
     "keras.optimizers": {
         "tf_types",

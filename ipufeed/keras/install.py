@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ipufeed.keras import calls, model_options, pipelining, saving
+from ipufeed.keras.changes import adapting
 from ipufeed.keras.feed import narrow_arrays
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.state import ModelState, existing_state, state_of
@@ -51,6 +52,7 @@ def _change_keras3() -> None:
     keras3.note_stages()
     keras3.encode_without_bincount()
     keras3.accept_name()
+    adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
