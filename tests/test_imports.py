@@ -145,12 +145,12 @@ ALLOWED = {
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),
         *("device.program", "device.system", "no_effect"),
     },
+    "keras.checks": {"device.program", "errors", "python_ops", "tf_types"},
     "keras": {
-        "tf_types",
-        *("keras.changes", "keras.pipeline", "keras.layers", "parallel.collectives"),
-        *("parallel.optimizers", "parallel.pipeline"),
+        *("keras.changes", "keras.checks", "keras.pipeline", "keras.layers", "queues"),
+        *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "checks"),
         *("device.log", "device.program", "device.random", "device.system"),
-        *("queues", "checks", "no_effect", "tf_patches"),
+        *("no_effect", "tf_patches", "tf_types"),
     },
     "keras.older": {"keras", "keras.layers", "tf_types"},
     # The benchmark.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.device.log import LOGGER
+from ipufeed.keras.checks.host_operations import check_texts
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
 from ipufeed.keras.feed import Feed, feedable, zeros_of
 from ipufeed.keras.kit import CallbackList, Kit
@@ -262,6 +263,7 @@ def _prepare(
         raise RuntimeError(EAGERLY)
     source = state.kit.source(model, {**arguments, "steps": steps, "epochs": epochs})
     per_execution = state.kit.steps_per_execution(model)
+    check_texts(model, source.dataset.element_spec)
     dataset = feedable(source)
     example = zeros_of(dataset)
     state.kit.build(model, example, mode)

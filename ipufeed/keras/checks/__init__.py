@@ -1,0 +1,4 @@
+"""Checks of models and data, before a program is compiled or while it is fed.
+
+host_operations refuses what XLA cannot compile. Uses ipufeed.device.
+"""
