@@ -145,7 +145,7 @@ ALLOWED = {
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),
         *("device.program", "device.system", "no_effect"),
     },
-    "keras.checks": {"device.program", "errors", "python_ops", "tf_types"},
+    "keras.checks": {"checks", "device.program", "errors", "python_ops", "tf_types"},
     "keras": {
         *("keras.changes", "keras.checks", "keras.pipeline", "keras.layers", "queues"),
         *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "checks"),

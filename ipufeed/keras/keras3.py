@@ -36,6 +36,7 @@ from keras.src.utils import tf_utils
 from keras.src.utils.python_utils import pythonify_logs
 
 from ipufeed.device.random.ops import on_ipu
+from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.feed import shuffle_again, with_shapes
 from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
@@ -82,6 +83,7 @@ class Keras3(Pipelines):
 
     name = f"Keras {keras.__version__}"
     ignored: frozenset[str] = frozenset()
+    fewest_epochs = 0  # builds the model, and trains nothing
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """See kit.Kit: arrays, tensors, tf.data, generators and PyDatasets.
@@ -176,7 +178,7 @@ class Keras3(Pipelines):
 
     def steps_per_execution(self, model: KerasModel) -> int:
         """See kit.Kit."""
-        return int(model.steps_per_execution)
+        return check_execution(model.steps_per_execution)
 
     def set_steps_per_execution(self, model: KerasModel, steps: int) -> None:
         """See kit.Kit."""

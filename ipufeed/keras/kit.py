@@ -75,6 +75,7 @@ class Kit(Protocol):
 
     name: str
     ignored: frozenset[str]  # arguments of its calls that concern generators only
+    fewest_epochs: int  # the least value of fit's `epochs`
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """Makes the data of a call of its x, y, sample_weight, batch_size, ..."""

@@ -23,6 +23,7 @@ from tf_keras.src.optimizers.optimizer import _BaseOptimizer
 from tf_keras.src.utils import tf_utils
 
 from ipufeed.keras.changes import legacy
+from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.feed import shuffle_again, with_shapes
 from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
@@ -66,6 +67,7 @@ class LegacyKeras(Pipelines):
     name = f"tf_keras {keras.__version__}"
     # Arguments on generators, without an effect.
     ignored = frozenset({"max_queue_size", "workers", "use_multiprocessing"})
+    fewest_epochs = 1
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """See kit.Kit: arrays, tensors, tf.data, generators and Sequences.
@@ -169,7 +171,7 @@ class LegacyKeras(Pipelines):
     def steps_per_execution(self, model: KerasModel) -> int:
         """See kit.Kit."""
         steps = model._steps_per_execution
-        return 1 if steps is None else int(steps)
+        return check_execution(None if steps is None else steps.numpy())
 
     def set_steps_per_execution(self, model: KerasModel, steps: int) -> None:
         """See kit.Kit."""
