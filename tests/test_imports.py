@@ -139,7 +139,7 @@ ALLOWED = {
     "keras.layers": {"checks", "no_effect", "tf_types"},
     "keras.losses": set(),
     "keras.changes": {"device.program", "device.random", "tf_patches", "tf_types"},
-    "keras.pipeline": {"device.program", "tf_types"},
+    "keras.pipeline": {"checks", "device.program", "tf_types"},
     "keras.optimizers": {
         "tf_types",
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),
