@@ -138,19 +138,19 @@ ALLOWED = {
     # Keras models.
     "keras.layers": {"checks", "no_effect", "tf_types"},
     "keras.losses": set(),
-    "keras.changes": {"device.program", "tf_types"},
-    "keras.pipeline": {"device.program", "tf_types"},
+    "keras.changes": {"device.program", "device.random", "tf_patches", "tf_types"},
+    "keras.pipeline": {"checks", "device.program", "tf_types"},
     "keras.optimizers": {
         "tf_types",
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),
         *("device.program", "device.system", "no_effect"),
     },
+    "keras.checks": {"checks", "device.program", "errors", "python_ops", "tf_types"},
     "keras": {
-        "tf_types",
-        *("keras.changes", "keras.pipeline", "keras.layers", "parallel.collectives"),
-        *("parallel.optimizers", "parallel.pipeline"),
+        *("keras.changes", "keras.checks", "keras.pipeline", "keras.layers", "queues"),
+        *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "checks"),
         *("device.log", "device.program", "device.random", "device.system"),
-        *("queues", "checks", "no_effect", "tf_patches"),
+        *("no_effect", "tf_patches", "tf_types"),
     },
     "keras.older": {"keras", "keras.layers", "tf_types"},
     # The benchmark.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ipufeed.device.log import LOGGER
+from ipufeed.keras.checks.arguments import check_data, check_training
+from ipufeed.keras.checks.host_operations import check_texts
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
 from ipufeed.keras.feed import Feed, feedable, zeros_of
 from ipufeed.keras.kit import CallbackList, Kit
@@ -50,6 +52,15 @@ def fit(
     """
     kit = state.kit
     _refuse("fit", kit, others)
+    check_training(
+        *(kit.fewest_epochs, epochs, initial_epoch),
+        *(validation_split, validation_freq, class_weight),
+    )
+    check_data(
+        x,
+        {"batch_size": batch_size, "validation_batch_size": validation_batch_size},
+        {"steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps},
+    )
     kit.check(model, "fit")
     if validation_split and validation_data is None:
         (x, y, sample_weight), validation_data = kit.split(
@@ -148,6 +159,7 @@ def evaluate(
     kit = state.kit
     cached = others.pop(_CACHED, False)
     _refuse("evaluate", kit, others)
+    check_data(x, {"batch_size": batch_size}, {"steps": steps})
     kit.check(model, "evaluate")
     feed = state.validation if cached else None
     if feed is None:
@@ -200,6 +212,7 @@ def predict(
 
     kit = state.kit
     _refuse("predict", kit, others)
+    check_data(x, {"batch_size": batch_size}, {"steps": steps})
     kit.check(model, "predict")
     feed = _prepare(
         model, state, "predict", steps, 1, {"x": x, "batch_size": batch_size}
@@ -262,6 +275,7 @@ def _prepare(
         raise RuntimeError(EAGERLY)
     source = state.kit.source(model, {**arguments, "steps": steps, "epochs": epochs})
     per_execution = state.kit.steps_per_execution(model)
+    check_texts(model, source.dataset.element_spec)
     dataset = feedable(source)
     example = zeros_of(dataset)
     state.kit.build(model, example, mode)

@@ -65,11 +65,21 @@ def run_epoch(epoch: Epoch) -> list[Nest]:
         order, of tensors [steps, *shape], with several replicas [steps, replicas, *shape].
 
     Raises:
+        ValueError: A batch of a generator differs from the first one.
+        tf.errors.OutOfRangeError: The data have ended early.
         Exception: The program, the dataset or a callback failed; the feed and the outfeed
             remain usable.
     """
+    import tensorflow as tf
+
     with epoch.state.kit.training(epoch.model, epoch.mode):
-        return _run_epoch(epoch)
+        try:
+            return _run_epoch(epoch)
+        except tf.errors.OpError as error:
+            cause = epoch.feed.explain(error)
+            if cause is error:
+                raise
+            raise cause from None
 
 
 def _run_epoch(epoch: Epoch) -> list[Nest]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ipufeed.device.log import LOGGER
+from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.kit import Source
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import Steps, count_steps
@@ -112,6 +113,29 @@ class Feed:
         self._waited_before = 0.0
         self._waited_before = self.waited_s()
 
+    def explain(self, error: Exception) -> Exception:
+        """Returns the error of the data behind an error of a program, or the latter.
+
+        A generator's batch that differs from the first one; or data that ended early.
+        """
+        import tensorflow as tf
+
+        check, text = self._source.check, str(error)
+        if "infeed dataset iterator has failed" in text and check and check.error:
+            return check.error
+        if "Infeed dataset iterator out of range" not in text:
+            return error
+        replicas = self._state.replicas()
+        given = f" after {check.count} batches" if check else ""
+        ended: Exception = tf.errors.OutOfRangeError(
+            *(None, None),
+            f"The data have ended{given}, in an epoch of {self.steps.epoch} steps, which "
+            f"takes {self.steps.epoch * replicas} batches. All epochs of a call take "
+            "theirs from one iterator if the steps are given. Repeat the data, or give a "
+            f"smaller `steps_per_epoch`, `validation_steps` or `steps`. {text}",
+        )
+        return ended
+
     def close(self) -> None:
         """Deletes the iterator's queue, or stops the program's; idempotent."""
         started, self._started = self._started, None
@@ -163,7 +187,7 @@ def feedable(source: Source) -> Dataset:
 
 
 def with_shapes(
-    dataset: Dataset, batch: Nest, last: Nest = None
+    dataset: Dataset, batch: Nest, last: Nest = None, check: BatchCheck | None = None
 ) -> tuple[Dataset, int | None]:
     """Sets the shapes of a generator's dataset to those of its first batch.
 
@@ -171,6 +195,7 @@ def with_shapes(
         dataset: Its elements have unknown dimensions.
         batch: The first batch, as arrays.
         last: The last batch, if it is known without reading all.
+        check: Of the batches; needed with `last`.
 
     Returns:
         The dataset; and the batch size if the last batch is smaller, else None.
@@ -183,10 +208,8 @@ def with_shapes(
     dense = all(isinstance(each, tf.TensorSpec) for each in specs)
     if not dense or len(first) != len(specs):
         return dataset, None  # the infeed raises for what it cannot carry
-    if last is not None:
-        ends = [np.shape(each) for each in tf.nest.flatten(last) if each is not None]
-        if ends != first:
-            return dataset, int(first[0][0])
+    if last is not None and check is not None and check.is_smaller(last):
+        return dataset, int(first[0][0])
 
     def fixed(*element: Nest) -> Any:
         whole = element if isinstance(spec, tuple) else element[0]

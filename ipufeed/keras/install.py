@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.abc
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
@@ -16,6 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from ipufeed.keras import calls, model_options, pipelining, saving
+from ipufeed.keras.changes import adapting
+from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.feed import narrow_arrays
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.state import ModelState, existing_state, state_of
@@ -51,6 +54,7 @@ def _change_keras3() -> None:
     keras3.note_stages()
     keras3.encode_without_bincount()
     keras3.accept_name()
+    adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
@@ -92,10 +96,13 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
         setattr(trainer, name, _in_scope(kit, getattr(trainer, name)))
     stock_compile = compiler.compile  # type: ignore[attr-defined]
+    signature = inspect.signature(stock_compile)
 
     def compile_here(
         model: KerasModel, state: ModelState, *arguments: object, **keywords: object
     ) -> None:
+        found = signature.bind_partial(model, *arguments, **keywords).arguments
+        check_execution(found.get("steps_per_execution"))
         stock_compile(model, *arguments, **keywords)
         kit.adopt(model)
         model_options.take_from_optimizer(model, state)

@@ -36,6 +36,8 @@ from keras.src.utils import tf_utils
 from keras.src.utils.python_utils import pythonify_logs
 
 from ipufeed.device.random.ops import on_ipu
+from ipufeed.keras.checks.arguments import check_execution
+from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.feed import shuffle_again, with_shapes
 from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
@@ -82,6 +84,7 @@ class Keras3(Pipelines):
 
     name = f"Keras {keras.__version__}"
     ignored: frozenset[str] = frozenset()
+    fewest_epochs = 0  # builds the model, and trains nothing
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """See kit.Kit: arrays, tensors, tf.data, generators and PyDatasets.
@@ -94,6 +97,14 @@ class Keras3(Pipelines):
         del model
         adapter = self._adapter(arguments)
         batches = adapter.num_batches
+        check = BatchCheck("generator")
+        if isinstance(adapter, GeneratorDataAdapter):
+            adapter.generator = check.watched(adapter.generator)
+        elif isinstance(adapter, PyDatasetAdapter):
+            data = adapter.py_dataset
+            first = adapter._standardize_batch(data[0]) if batches != 0 else None
+            check = BatchCheck("PyDataset", first)
+            adapter._get_iterator = check.watched(adapter._get_iterator)
         dataset = adapter.get_tf_dataset()
         if isinstance(adapter, TFDatasetAdapter):
             endless = int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY
@@ -107,13 +118,12 @@ class Keras3(Pipelines):
             )
         if isinstance(adapter, GeneratorDataAdapter):
             dataset, _ = with_shapes(dataset, adapter._first_batches[0])
-            return Source(dataset, None, None, renewed=False)
+            return Source(dataset, None, None, renewed=False, check=check)
         if isinstance(adapter, PyDatasetAdapter):
-            data, last = adapter.py_dataset, None
+            last = None
             if batches is not None:
                 last = adapter._standardize_batch(data[batches - 1])
-            first = adapter._standardize_batch(data[0])
-            dataset, smaller = with_shapes(dataset, first, last)
+            dataset, smaller = with_shapes(dataset, first, last, check)
 
             def reset(mode: str) -> None:  # as Keras resets its iterator
                 if mode != "predict":
@@ -128,6 +138,7 @@ class Keras3(Pipelines):
                 call_begins=reset,
                 epoch_begins=adapter.on_epoch_begin,
                 epoch_ends=adapter.on_epoch_end,
+                check=check,
             )
         partial = adapter.has_partial_batch
         return Source(
@@ -176,7 +187,7 @@ class Keras3(Pipelines):
 
     def steps_per_execution(self, model: KerasModel) -> int:
         """See kit.Kit."""
-        return int(model.steps_per_execution)
+        return check_execution(model.steps_per_execution)
 
     def set_steps_per_execution(self, model: KerasModel, steps: int) -> None:
         """See kit.Kit."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.tf_types import (
     Dataset,
@@ -34,6 +35,7 @@ class Source:
         epoch_done: Called when an epoch has taken all batches.
         epoch_begins: Called before each iterator is made.
         epoch_ends: Called when an iterator is closed.
+        check: Of the batches of a generator, or a similar object.
     """
 
     dataset: Dataset
@@ -46,6 +48,7 @@ class Source:
     epoch_done: Callable[[], None] = lambda: None
     epoch_begins: Callable[[], None] = lambda: None
     epoch_ends: Callable[[], None] = lambda: None
+    check: BatchCheck | None = None
 
 
 class CallbackList(Protocol):
@@ -75,6 +78,7 @@ class Kit(Protocol):
 
     name: str
     ignored: frozenset[str]  # arguments of its calls that concern generators only
+    fewest_epochs: int  # the least value of fit's `epochs`
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """Makes the data of a call of its x, y, sample_weight, batch_size, ..."""

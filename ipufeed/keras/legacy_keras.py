@@ -23,6 +23,8 @@ from tf_keras.src.optimizers.optimizer import _BaseOptimizer
 from tf_keras.src.utils import tf_utils
 
 from ipufeed.keras.changes import legacy
+from ipufeed.keras.checks.arguments import check_execution
+from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.feed import shuffle_again, with_shapes
 from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
@@ -66,6 +68,7 @@ class LegacyKeras(Pipelines):
     name = f"tf_keras {keras.__version__}"
     # Arguments on generators, without an effect.
     ignored = frozenset({"max_queue_size", "workers", "use_multiprocessing"})
+    fewest_epochs = 1
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """See kit.Kit: arrays, tensors, tf.data, generators and Sequences.
@@ -80,12 +83,17 @@ class LegacyKeras(Pipelines):
         generates = issubclass(kind, data_adapter.GeneratorDataAdapter)
         if not (generates or issubclass(kind, (*ARRAYS, data_adapter.DatasetAdapter))):
             refuse_without_shapes(x)
-        batch = None
+        batch, check = None, None
         if hasattr(x, "__next__"):
-            batch = next(x)
+            batch = next(x, None)
+            if batch is None:
+                raise ValueError("The generator has ended before its first batch.")
             x = itertools.chain([batch], x)
         elif generates:
             batch = x[0]
+        if generates:
+            check = BatchCheck("generator" if hasattr(x, "__next__") else "Sequence")
+            kind = _watched(kind, check)
         epochs = arguments.get("epochs", 1)
         # A generator's batch would build the model at once; `build` does.
         own = {"model": None if generates else model}
@@ -118,8 +126,8 @@ class LegacyKeras(Pipelines):
                 endless=size == tf.data.INFINITE_CARDINALITY,
                 call_begins=begin,
             )
-        if generates:
-            return self._generated(adapter, dataset, batch)
+        if check is not None:
+            return self._generated(adapter, dataset, batch, check)
         partial = adapter.has_partial_batch()
         batch = arguments.get("batch_size") or 32
         return Source(
@@ -131,19 +139,23 @@ class LegacyKeras(Pipelines):
             epoch_ends=adapter.on_epoch_end,
         )
 
-    def _generated(self, adapter: Any, dataset: Dataset, batch: Nest) -> Source:
+    def _generated(
+        self, adapter: Any, dataset: Dataset, batch: Nest, check: BatchCheck
+    ) -> Source:
         """Returns the data of a generator or a Sequence, with the first batch's shapes."""
         size, last = adapter.get_size(), None
         if size is not None:
             last = adapter._standardize_batch(adapter._keras_sequence[size - 1])
         first = adapter._standardize_batch(batch)
-        dataset, smaller = with_shapes(dataset, first, last)
+        check.check(first, 0)
+        dataset, smaller = with_shapes(dataset, first, last, check)
         return Source(
             dataset,
             size,
             smaller,
             renewed=adapter.should_recreate_iterator(),
             epoch_ends=adapter.on_epoch_end,
+            check=check,
         )
 
     def split(self, arrays: Nest, fraction: float) -> Nest:
@@ -169,7 +181,7 @@ class LegacyKeras(Pipelines):
     def steps_per_execution(self, model: KerasModel) -> int:
         """See kit.Kit."""
         steps = model._steps_per_execution
-        return 1 if steps is None else int(steps)
+        return check_execution(None if steps is None else steps.numpy())
 
     def set_steps_per_execution(self, model: KerasModel, steps: int) -> None:
         """See kit.Kit."""
@@ -320,6 +332,16 @@ class LegacyKeras(Pipelines):
         for call in graph.flat():
             if isinstance(call.operation, normal) and 0 < call.operation.momentum < 1:
                 warn_of_average(model, call.operation)
+
+
+def _watched(kind: type, check: BatchCheck) -> type:
+    """Returns an adapter of generators or Sequences whose batches are checked."""
+
+    def batches(adapter: Any, *arguments: object) -> Any:
+        made = kind._handle_multiprocessing(adapter, *arguments)  # type: ignore[attr-defined]
+        return check.watched(lambda: map(adapter._standardize_batch, made()))
+
+    return type(kind.__name__, (kind,), {"_handle_multiprocessing": batches})
 
 
 def note_stages() -> None:

@@ -5,7 +5,9 @@ Each is a function of the model's state. None leaves an option unchanged.
 
 from __future__ import annotations
 
-from ipufeed.checks import check_flags
+import inspect
+
+from ipufeed.checks import as_int, check_flags
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipelining import set_pipelining_options
 from ipufeed.keras.refusals import check_count, refuse_keys
@@ -15,6 +17,9 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
     check_dtype,
 )
+from ipufeed.queues.depths import check_buffer_depth, check_prefetch_depth
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import KerasModel
 
 
@@ -55,7 +60,8 @@ def set_infeed_queue_options(state: ModelState, **kwargs: object) -> None:
         **kwargs: See IPUInfeedQueue.
 
     Raises:
-        ValueError: An argument is set by Keras itself.
+        ValueError: An argument is set by Keras itself, or out of range.
+        TypeError: It has no such argument, or of another type.
     """
     refuse_keys(
         *(kwargs, "kwargs", ("dataset", "infeed_spec", "element_spec")),
@@ -65,6 +71,10 @@ def set_infeed_queue_options(state: ModelState, **kwargs: object) -> None:
         *(kwargs, "kwargs", ("_internal_id",)),
         "This argument is not compatible with Keras.",
     )
+    _check_names("set_infeed_queue_options", kwargs, IPUInfeedQueue)
+    check_prefetch_depth(kwargs.get("prefetch_depth"))
+    if kwargs.get("device_ordinal") is not None:
+        as_int("device_ordinal", kwargs["device_ordinal"], " or None")
     state.infeed = kwargs
 
 
@@ -75,13 +85,39 @@ def set_outfeed_queue_options(state: ModelState, **kwargs: object) -> None:
         **kwargs: See IPUOutfeedQueue.
 
     Raises:
-        ValueError: An argument is set by Keras itself.
+        ValueError: An argument is set by Keras itself, or out of range.
+        TypeError: It has no such argument, or of another type.
     """
     refuse_keys(
         *(kwargs, "kwargs", ("_internal_id", "outfeed_mode", "device_ordinal")),
         "This argument is not compatible with Keras.",
     )
+    _check_names("set_outfeed_queue_options", kwargs, IPUOutfeedQueue)
+    if "buffer_depth" in kwargs:
+        check_buffer_depth(kwargs["buffer_depth"])
     state.outfeed = kwargs
+
+
+# Arguments of the queues in older releases, which have no effect, with a warning.
+OLD = frozenset(
+    {"feed_name", "replication_factor", "data_to_prefetch", "io_batch_size"}
+)
+# Those that Keras gives.
+OF_KERAS = frozenset({"self", "kwargs", "dataset", "outfeed_mode"})
+
+
+def _check_names(method: str, kwargs: dict[str, object], queue: type) -> None:
+    """Raises TypeError for an argument that a queue does not have."""
+    known = set(inspect.signature(queue).parameters) - OF_KERAS
+    if queue is IPUOutfeedQueue:
+        known -= {"device_ordinal"}
+    if unknown := sorted(set(kwargs) - known - OLD):
+        raise TypeError(
+            f"{method}() got an unexpected keyword argument '{unknown[0]}'. It takes "
+            f"{', '.join(sorted(known))}, as {queue.__name__} does."
+        )
+    if "optimise_latency" in kwargs:
+        check_flags(optimise_latency=kwargs["optimise_latency"])
 
 
 def set_gradient_accumulation_options(
@@ -135,6 +171,11 @@ def set_gradient_accumulation_options(
             f"'{unknown[0]}'. It takes {', '.join(sorted(known))}."
         )
     check_count(gradient_accumulation_steps_per_replica)
+    flags = {name: kwargs.get(name, False) for name in sorted(known - {"dtype"})}
+    check_flags(
+        use_v2_gradient_accumulation_optimizer=use_v2_gradient_accumulation_optimizer,
+        **{name: flag for name, flag in flags.items() if flag is not None},
+    )
     reduction = GradientAccumulationReductionMethod.parse(
         gradient_accumulation_reduction_method
     )

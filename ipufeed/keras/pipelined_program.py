@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ipufeed.device.program import executor
 from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
 from ipufeed.keras.state import ModelState
@@ -14,7 +17,15 @@ from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
-from ipufeed.tf_types import Dataset, Function, KerasModel, Nest, Operation, Tensor
+from ipufeed.tf_types import (
+    Dataset,
+    FuncGraph,
+    Function,
+    KerasModel,
+    Nest,
+    Operation,
+    Tensor,
+)
 
 
 @dataclass
@@ -88,8 +99,7 @@ def build(
     ordinal = state.strategy.device_ordinal
     infeed = IPUInfeedQueue(dataset, **{"device_ordinal": ordinal, **state.infeed})
     outfeed = IPUOutfeedQueue(device_ordinal=ordinal, **state.outfeed)
-    names: list[str] = []
-    packed: list[Nest] = []
+    names, packed = list[str](), list[Nest]()
 
     def finish(outputs: Nest, element: list[Tensor], losses: Tensor) -> Nest:
         if mode == "predict":
@@ -106,6 +116,7 @@ def build(
         dataset.element_spec,
         lambda element: state.kit.inputs(model, element),
         mode == "fit",
+        functools.partial(_check_stage, model),
         finish,
     )
     sums = own.accumulate_outfeed and mode != "predict"
@@ -136,6 +147,11 @@ def build(
         pack,
         count if sums else 1,
     )
+
+
+def _check_stage(model: KerasModel, graph: FuncGraph, results: Nest) -> None:
+    if executor.executor() != "tensorflow":  # which has these operations
+        check_operations(model, graph, results)
 
 
 # Options that apply to training only.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ipufeed.checks import check_flags, is_int
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.pipeline.calls import Graph
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
@@ -12,9 +14,13 @@ from ipufeed.keras.refusals import check_count, refuse_for_pipeline, refuse_keys
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
+    check_dtype,
 )
+from ipufeed.parallel.pipeline import checks, option_checks
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.tf_types import FuncGraph, KerasModel, Nest
+
+ALL_IPUS = -1  # in a device_mapping: the stage is on all IPUs
 
 
 def resolve(model: KerasModel, state: ModelState, example: Nest) -> None:
@@ -122,14 +128,20 @@ def set_pipelining_options(
     check_count(gradient_accumulation_steps_per_replica)
     if device_mapping is not None and not (
         isinstance(device_mapping, list)
-        and all(isinstance(each, int) for each in device_mapping)
+        and all(is_int(each) and each >= ALL_IPUS for each in device_mapping)
     ):
-        raise ValueError("Expected `device_mapping` to be a list of integers.")
+        raise ValueError(
+            "Expected `device_mapping` to be a list of integers: of the IPU of each "
+            f"stage, from 0. Got {device_mapping!r}."
+        )
+    if accumulate_outfeed is not None:
+        check_flags(accumulate_outfeed=accumulate_outfeed)
     reduction = GradientAccumulationReductionMethod.parse(
         gradient_accumulation_reduction_method
     )
     known = {name: pipelining_kwargs[name] for name in pipelining_kwargs}
     _check_known(known)
+    _check_values(known)
     own = state.pipeline
     if gradient_accumulation_steps_per_replica is not None:
         own.accumulation = gradient_accumulation_steps_per_replica
@@ -156,14 +168,56 @@ NOT_WITH_KERAS = ("outfeed_loss", "outfeed_mask", "batch_serialization_iteration
 
 def _check_known(options: dict[str, Any]) -> None:
     """Raises TypeError for an unknown argument of `pipeline`."""
-    import inspect
-
-    parameters = inspect.signature(pipeline).parameters
+    known = set(inspect.signature(pipeline).parameters) - {
+        *("reduction_method", "name", "gradient_accumulation_count"),
+        *(*AUTOMATIC, *NOT_WITH_KERAS),
+    }
     for name in options:
-        if name not in parameters or name in ("reduction_method", "name"):
+        if name not in known:
             raise TypeError(
-                f"set_pipelining_options() got an unexpected keyword argument '{name}'."
+                f"set_pipelining_options() got an unexpected keyword argument '{name}'. "
+                f"It takes {', '.join(sorted(known))}, and "
+                "gradient_accumulation_steps_per_replica and "
+                "gradient_accumulation_reduction_method."
             )
+
+
+def _check_values(options: dict[str, Any]) -> None:
+    """Checks what `pipeline` would check when the program is built.
+
+    Raises:
+        TypeError, ValueError, NotImplementedError: See `pipeline`.
+    """
+    schedule = checks.check_schedule(options.get("pipeline_schedule"), 1)
+    checks.check_recomputation(options.get("recomputation_mode"), schedule)
+    sums = GradientAccumulationReductionMethod.SUM
+    check_flags(
+        **{
+            name: value
+            for name, value in options.items()
+            if _takes_flag(name) and value is not None
+        }
+    )
+    continuous = options.get("continuous_weight_updates", False)
+    option_checks.check_update(continuous, 1, sums)
+    for name in ("forward", "backward"):
+        name += "_propagation_stages_poplar_options"
+        given = options.get(name)
+        number = len(given) if isinstance(given, (list, tuple)) else 0
+        option_checks.check_stage_options(name, given, number)
+    option_checks.check_weight_update_options(
+        options.get("weight_update_poplar_options")
+    )
+    for name, of in (
+        ("gradient_accumulation_dtype", "variable"),
+        ("accumulate_outfeed_dtype", "tensor"),
+    ):
+        check_dtype(options.get(name), name, of)
+
+
+def _takes_flag(name: str) -> bool:
+    annotation = str(inspect.signature(pipeline).parameters[name].annotation)
+    return annotation in ("bool", "bool | None")
 
 
 def get_pipeline_stage_assignment(state: ModelState, model: KerasModel) -> list[Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.metric_reduction import (
     ReplicatedMetricReductionMethod,
@@ -184,6 +185,8 @@ def program_of(
 
 
 def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
+    import tensorflow as tf
+
     keeps_all = mode == "predict" or state.asynchronous
     outfeed = IPUOutfeedQueue(
         IPUOutfeedMode.ALL if keeps_all else IPUOutfeedMode.LAST,
@@ -203,8 +206,13 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
         metrics.restore()
         body(steps, iterator)
         metrics.keep()
+        if state.strategy._runs_compiled(
+            function
+        ):  # else the host has these operations
+            check_operations(model, tf.compat.v1.get_default_graph())
 
-    return Program(_compiled(program, program_name(model, mode)), outfeed, metrics)
+    function = _compiled(program, program_name(model, mode))
+    return Program(function, outfeed, metrics)
 
 
 def program_name(model: KerasModel, mode: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ipufeed.checks import is_int
 from ipufeed.device.log import LOGGER
 from ipufeed.tf_types import KerasLayer, KerasModel, Nest
 
@@ -67,10 +68,10 @@ def check_count(steps: object) -> None:
     """Raises ValueError unless the mini-batches of an update are None or positive."""
     if steps is None:
         return
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps <= 0:
+    if not is_int(steps) or steps <= 0:
         raise ValueError(
             "Expected `gradient_accumulation_steps_per_replica` to be a positive integer, "
-            f"but got {steps} instead."
+            f"but got {steps!r} instead."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipufeed.device.log import LOGGER
+from ipufeed.keras.checks.arguments import check_steps
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,7 @@ def count_steps(
                 "The remaining %d batches will be dropped.",
                 *(size, replicas, rest),
             )
-    elif isinstance(steps, bool) or int(steps) != steps or steps <= 0:
-        raise ValueError(f"The number of steps must be a positive int, got {steps!r}.")
-    elif size is not None and size < steps * replicas:
+    elif check_steps("steps", steps) and size is not None and size < steps * replicas:
         raise ValueError(
             f"The provided dataset contains {size} items, but all {replicas} replicas "
             f"are requested to run {steps} steps each. Make sure the dataset contains at "
@@ -90,9 +89,15 @@ def _execution(steps: int, steps_per_execution: int, replicas: int) -> int:
         where = " to this replica" if replicas > 1 else ""
         raise ValueError(
             f"`steps_per_execution` ({steps_per_execution}) must be a divisor of the "
-            f"number of batches ({steps}) in the dataset provided{where}."
+            f"number of batches ({steps}) in the dataset provided{where}. Compile with "
+            f"{_divisor(steps, steps_per_execution)}, or change the number of batches: "
+            "`steps_per_epoch` or `steps`, or `repeat` and `take` of a dataset."
         )
     return steps_per_execution
+
+
+def _divisor(steps: int, most: int) -> int:
+    return next(each for each in range(most, 0, -1) if steps % each == 0)
 
 
 def check_accumulation(

@@ -8,10 +8,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipufeed import _native
-from ipufeed.checks import flags_checked, is_int
+from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
 from ipufeed.queues.chain import host_number, put_token, take_token
+from ipufeed.queues.depths import check_prefetch_depth
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.placement import check_placement, check_resources
 from ipufeed.queues.plain_errors import plain_errors
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ipufeed.queues.iterators import InfeedSpec
 
 DEFAULT_DEPTH = 32
-MOST_DEPTH = 255
 
 _numbers = itertools.count()
 
@@ -90,7 +90,7 @@ class IPUInfeedQueue:
         self._flat_structure = structure.flat_structure(dataset.element_spec)
         self._structure = dataset.element_spec
         self._device_ordinal = checked_ordinal(device_ordinal)
-        self._prefetch_depth = _check_depth(prefetch_depth)
+        self._prefetch_depth = check_prefetch_depth(prefetch_depth)
         warn_of_latency("IPUInfeedQueue", optimise_latency)
         self._optimise_latency = bool(optimise_latency)
         self._dataset = dataset
@@ -345,26 +345,6 @@ def _with_threads(dataset: Dataset, threads: int) -> Dataset:
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
     return dataset.with_options(options)
-
-
-def _check_depth(depth: int | None) -> int | None:
-    """Returns the depth; None, for the default, instead of 0.
-
-    Raises:
-        ValueError: It is not an integer in [0, 255].
-    """
-    if depth is None:
-        return None
-    if not is_int(depth):
-        raise ValueError(
-            f"prefetch_depth must be an integer, but it is {depth!r} of type "
-            f"{type(depth).__name__}"
-        )
-    if depth < 0:
-        raise ValueError(f"prefetch_depth must be greater than zero, but it is {depth}")
-    if depth > MOST_DEPTH:
-        raise ValueError(f"prefetch_depth must be less than 256, but it is {depth}")
-    return int(depth) or None
 
 
 def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:

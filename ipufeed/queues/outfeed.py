@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from ipufeed import _native
-from ipufeed.checks import check_flags, flags_checked, is_int
+from ipufeed.checks import check_flags, flags_checked
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import host_number, put_token, take_token, with_outer
+from ipufeed.queues.depths import check_buffer_depth
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.infeed import (
     cannot_be_pickled,
@@ -30,9 +31,6 @@ from ipufeed.queues.plain_errors import plain_errors
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.structure import as_tensors, check_results
 from ipufeed.tf_types import ControlContext, Graph, Nest, Operation, Spec
-
-# As kMostCapacity in ipufeed/cc/feeds/outfeed.h.
-MOST_BUFFER_DEPTH = 1 << 16
 
 _numbers = itertools.count()
 
@@ -99,23 +97,9 @@ class IPUOutfeedQueue:
                 "`ipu_outfeed_queue.IPUOutfeedMode` type, but is "
                 f"{type(outfeed_mode).__name__}."
             )
-        if not is_int(buffer_depth):
-            raise ValueError(
-                f"Outfeed buffer depth must be an integer, got {buffer_depth!r}."
-            )
-        if buffer_depth <= 0:
-            raise ValueError(
-                f"Outfeed buffer depth cannot be less than 1, got {buffer_depth}."
-            )
-        if buffer_depth > MOST_BUFFER_DEPTH:
-            raise ValueError(
-                f"Outfeed buffer depth cannot be more than {MOST_BUFFER_DEPTH}, got "
-                f"{buffer_depth}. Results that do not fit into the ring are kept behind "
-                "it: a ring of a few elements is enough."
-            )
+        self._buffer_depth = check_buffer_depth(buffer_depth)
         self._outfeed_mode = outfeed_mode
         self._device_ordinal = checked_ordinal(device_ordinal)
-        self._buffer_depth = int(buffer_depth)
         warn_of_latency("IPUOutfeedQueue", optimise_latency)
         self._number = next(_numbers)
         self._id = str(self._number if internal_id is None else internal_id)

@@ -28,6 +28,7 @@ class Change:
 
 _SEEDS = "device.random.patches"
 _ENDING = ("ending", "tests/faults/test_readers_at_exit.py")
+_ADAPTS = ("keras.changes.adapting", "tests/keras/test_adapting.py")
 CHANGES = {
     "tensorflow.python.client.session.BaseSession.run": Change(
         "raises what a signal's handler raises, such as KeyboardInterrupt",
@@ -144,6 +145,21 @@ CHANGES = {
     "keras.src.utils.tf_utils.tf_encode_categorical_inputs": Change(
         "selects Keras's other implementation in a program, since XLA lacks its bincount",
         *("keras.keras3", "tests/keras/test_keras_images.py"),
+    ),
+    "keras.src.layers.preprocessing.discretization.Discretization.adapt": Change(
+        "reads its data on the host, in an IPU's scope too", *_ADAPTS
+    ),
+    "keras.src.layers.preprocessing.integer_lookup.IntegerLookup.adapt": Change(
+        "likewise", *_ADAPTS
+    ),
+    "keras.src.layers.preprocessing.normalization.Normalization.adapt": Change(
+        "likewise", *_ADAPTS
+    ),
+    "keras.src.layers.preprocessing.string_lookup.StringLookup.adapt": Change(
+        "likewise", *_ADAPTS
+    ),
+    "keras.src.layers.preprocessing.text_vectorization.TextVectorization.adapt": Change(
+        "likewise", *_ADAPTS
     ),
     "keras.src.random.seed_generator.SeedGenerator.next": Change(
         "draws the device's seeds on an IPU whose seed was reset",

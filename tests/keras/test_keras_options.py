@@ -115,13 +115,12 @@ def test_options_of_queues_reach_the_queues(model):
     fit(model)
     outfeed = model.__dict__["_ipufeed"].programs["fit"].outfeed
     assert outfeed.stats().capacity == outfeed._buffer_depth == 5
-    model.set_outfeed_queue_options(buffer_depth=0)
     with pytest.raises(ValueError, match="cannot be less than 1"):
-        fit(model)
-    model.set_outfeed_queue_options()
-    model.set_infeed_queue_options(prefetch_depth=1000)
+        model.set_outfeed_queue_options(buffer_depth=0)
     with pytest.raises(ValueError, match="must be less than 256"):
-        fit(model)
+        model.set_infeed_queue_options(prefetch_depth=1000)
+    assert model.__dict__["_ipufeed"].outfeed == {"buffer_depth": 5}
+    model.set_outfeed_queue_options()
     model.set_infeed_queue_options()
 
     automatic = "This argument is automatically set by Keras"

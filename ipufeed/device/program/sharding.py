@@ -85,13 +85,14 @@ def with_called(operations: Iterable[Operation]) -> Iterator[Operation]:
     while left:
         op = left.pop()
         yield op
-        for graph in _called_graphs(op):
+        for graph in called_graphs(op):
             if id(graph) not in graphs:
                 graphs.add(id(graph))
                 left += graph.get_operations()
 
 
-def _called_graphs(operation: Operation) -> list[Graph]:
+def called_graphs(operation: Operation) -> list[Graph]:
+    """Returns the graphs of the functions that an op calls, such as a loop's body."""
     attributes = operation.node_def.attr.values()
     names = [each.func.name for each in attributes if each.HasField("func")]
     names += [func.name for each in attributes for func in each.list.func]

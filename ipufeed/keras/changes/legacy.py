@@ -7,12 +7,16 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 import tf_keras as keras
+from tf_keras.src.engine.base_preprocessing_layer import PreprocessingLayer
+from tf_keras.src.layers.preprocessing import preprocessing_utils
 from tf_keras.src.mixed_precision import loss_scale_optimizer
 from tf_keras.src.optimizers import utils as optimizer_utils
 from tf_keras.src.utils import losses_utils
 
 from ipufeed.device.program.strategy import IPUStrategyV1, current_strategy
-from ipufeed.tf_types import GradAndVar, KerasLayer, KerasModel
+from ipufeed.device.random.ops import on_ipu
+from ipufeed.keras.changes.adapting import adapt_on_host
+from ipufeed.tf_types import GradAndVar, KerasLayer, KerasModel, Tensor
 
 
 def install() -> None:
@@ -22,6 +26,8 @@ def install() -> None:
     _allow_states()
     _allow_backups()
     _sum_over_replicas()
+    _encode_without_bincount()
+    PreprocessingLayer.adapt = adapt_on_host(PreprocessingLayer.adapt)
 
 
 def _allow_float16() -> None:
@@ -115,3 +121,29 @@ def _allow_backups() -> None:
         callback._supported_strategies += (IPUStrategyV1,)
 
     keras.callbacks.BackupAndRestore.__init__ = make
+
+
+def _encode_without_bincount() -> None:
+    """Makes CategoryEncoding, Discretization and similar layers sum one-hot vectors.
+
+    tf_keras counts with tf.math.bincount, whose result has no shape that XLA knows.
+    """
+    stock = preprocessing_utils.dense_bincount
+
+    def encode(
+        inputs: Tensor,
+        depth: int,
+        binary_output: bool,
+        dtype: object,
+        count_weights: Tensor | None = None,
+    ) -> Tensor:
+        if tf.executing_eagerly() or not on_ipu():
+            return stock(inputs, depth, binary_output, dtype, count_weights)
+        ones = tf.one_hot(tf.cast(inputs, tf.int32), depth, dtype=dtype)
+        if binary_output:
+            return tf.reduce_max(ones, axis=-2)
+        if count_weights is not None:
+            ones *= tf.cast(count_weights, ones.dtype)[..., tf.newaxis]
+        return tf.reduce_sum(ones, axis=-2)
+
+    preprocessing_utils.dense_bincount = encode

@@ -6,8 +6,9 @@ Source: Graphcore's classes of these names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
+from ipufeed.checks import is_int
 from ipufeed.keras.pipeline.calls import Call, flat
 from ipufeed.tf_types import KerasLayer, KerasModel
 
@@ -255,19 +256,22 @@ def assign(
     of_layer, of_model = CLASSES[kind]
     one: Any
     for call, one in zip(layers, given, strict=True):
+        if one is None:
+            _refuse_none(call)
         expected: Any = of_layer if call.inner is None else of_model
         if kind == "sequential" and call.inner is None and _is_stage(one):
-            call.stage = one
+            call.stage = int(one)
             continue
         if kind == "sequential" and _is_stage(one):
             for inner in flat(call.inner):
-                inner.stage = one
+                inner.stage = int(one)
             continue
         if not isinstance(one, expected):
+            number = "an int of at least 0, or " * (kind == "sequential")
             raise ValueError(
                 f"The pipeline stage assignment for layer {call.operation.name} in "
-                f"{model.name} must be an instance of `{expected.__name__}`. Instead the "
-                f"assignment was of type {type(one).__name__}."
+                f"{model.name} must be {number}an instance of `{expected.__name__}`. "
+                f"Instead the assignment was of type {type(one).__name__}."
             )
         if one.layer is not call.operation or (
             kind != "sequential" and one.node_index != call.node_index
@@ -282,13 +286,22 @@ def assign(
                 call.inner, one.pipeline_stage_assignments, nested, kinds(nested), kinds
             )
         elif one.pipeline_stage is None:
+            _refuse_none(call)
+        elif not _is_stage(one.pipeline_stage):
             raise ValueError(
-                f"Layer {call.operation.name} with node_index {call.node_index} has not "
-                "been assigned a pipeline stage in `pipeline_stage_assignment`."
+                f"The pipeline stage of layer {call.operation.name} in {model.name} must "
+                f"be an int of at least 0, got {one.pipeline_stage!r}."
             )
         else:
-            call.stage = one.pipeline_stage
+            call.stage = int(one.pipeline_stage)
+
+
+def _refuse_none(call: Call) -> NoReturn:
+    raise ValueError(
+        f"Layer {call.operation.name} with node_index {call.node_index} has not been "
+        "assigned a pipeline stage in `pipeline_stage_assignment`."
+    )
 
 
 def _is_stage(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return is_int(value) and value >= 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from ipufeed.keras.pipeline.calls import Call, Graph
-from ipufeed.tf_types import Nest, NestFunction, Spec, Tensor
+from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Spec, Tensor
 
 Finish = Callable[[Nest, list[Tensor], Tensor], Nest]
 
@@ -27,6 +27,7 @@ class Stages:
         element_spec: Of an element of the dataset.
         inputs_of: Returns the flat inputs of an element.
         training: The argument of the layers.
+        check: Called with the graph of each stage and its results, when it is traced.
         finish: Called in the last stage with the outputs, the flat element without its
             inputs, and the sum of the layers' losses; returns the stage's results.
     """
@@ -36,6 +37,7 @@ class Stages:
     element_spec: Spec
     inputs_of: Callable[[Nest], list[Tensor]]
     training: bool
+    check: Callable[[FuncGraph, Nest], None]
     finish: Finish
     _masked: dict[int, list[int]] = field(default_factory=dict)
     _counted: set[int] = field(default_factory=set)
@@ -60,8 +62,11 @@ class Stages:
             losses = losses + self._losses(mine)
             if stage == self.number - 1:
                 outputs = [values[slot] for slot in self.graph.outputs]
-                return self.finish(self.graph.pack(outputs), element, losses)
-            return self._leaving(stage, left, values, losses, element)
+                results = self.finish(self.graph.pack(outputs), element, losses)
+            else:
+                results = self._leaving(stage, left, values, losses, element)
+            self.check(tf.compat.v1.get_default_graph(), results)
+            return results
 
         run.__name__ = f"stage_{stage}"
         return run

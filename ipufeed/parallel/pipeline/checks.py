@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 
 from ipufeed import _native
@@ -231,7 +232,7 @@ def check_schedule(
     if not isinstance(schedule, PipelineSchedule):
         raise TypeError(
             "The given pipeline_schedule is not a member of the PipelineSchedule "
-            f"enumeration, got {schedule!r}."
+            f"enumeration, got {schedule!r}. {_members(PipelineSchedule)}"
         )
     if serialization > 1 and schedule is not PipelineSchedule.Sequential:
         raise NotImplementedError(
@@ -239,6 +240,11 @@ def check_schedule(
             f"{schedule.name}."
         )
     return schedule
+
+
+def _members(kinds: type[enum.Enum]) -> str:
+    names = [f"{kinds.__name__}.{each.name}" for each in kinds]
+    return f"Give one of {', '.join(names)}, of pipelining_ops."
 
 
 def check_devices(
@@ -277,7 +283,7 @@ def check_recomputation(
     if not isinstance(mode, RecomputationMode):
         raise TypeError(
             "The given recomputation_mode is not a member of the RecomputationMode "
-            f"enumeration, got {mode!r}."
+            f"enumeration, got {mode!r}. {_members(RecomputationMode)}"
         )
     not_for = {
         RecomputationMode.RecomputeThenBackpropagate: PipelineSchedule.Sequential,

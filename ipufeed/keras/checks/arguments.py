@@ -1,0 +1,112 @@
+"""Checks of the arguments of compile, fit, evaluate and predict, of both Keras.
+
+An argument of None has its default, and is not checked.
+"""
+
+from __future__ import annotations
+
+from ipufeed.checks import as_int, as_number
+from ipufeed.tf_types import Nest
+
+
+def check_execution(steps_per_execution: object) -> int:
+    """Returns the `steps_per_execution` of `compile`; None is 1, as in tf_keras.
+
+    Raises:
+        TypeError: It is not an int; "auto" is not one.
+        ValueError: It is below 1.
+    """
+    name = "steps_per_execution"
+    if steps_per_execution is None:
+        return 1
+    if isinstance(steps_per_execution, str):
+        raise TypeError(
+            f"`{name}` must be an int, got {steps_per_execution!r}. Give the steps of an "
+            "execution to `compile`: a number that divides the steps of an epoch."
+        )
+    steps = as_int(name, steps_per_execution)
+    if steps < 1:
+        raise ValueError(
+            f"`{name}` must be at least 1, got {steps}: it is the number of steps of one "
+            "run of the compiled program. Give it to `compile`."
+        )
+    return steps
+
+
+def check_training(
+    fewest_epochs: int,
+    epochs: object,
+    initial_epoch: object,
+    validation_split: object,
+    validation_freq: object,
+    class_weight: object,
+) -> None:
+    """Checks arguments that only `fit` has.
+
+    Args:
+        fewest_epochs: The least value of `epochs` in this Keras.
+        epochs: An int.
+        initial_epoch: An int of at least 0.
+        validation_split: A number of at least 0 and below 1.
+        validation_freq: An int of at least 1; a list is Keras's to check.
+        class_weight: A dict.
+
+    Raises:
+        TypeError, ValueError: With the argument and the remedy.
+    """
+    _check_least("epochs", epochs, fewest_epochs, "the number of passes over the data")
+    _check_least("initial_epoch", initial_epoch, 0, "epochs are numbered from 0")
+    if validation_split is not None:
+        fraction = as_number("validation_split", validation_split)
+        if not 0 <= fraction < 1:
+            raise ValueError(
+                "`validation_split` must be at least 0 and below 1, got "
+                f"{validation_split}: it is the fraction of the arrays that is validated."
+            )
+    if isinstance(validation_freq, int):
+        why = "the number of epochs from one validation to the next"
+        _check_least("validation_freq", validation_freq, 1, why)
+    if class_weight is not None and not isinstance(class_weight, dict):
+        raise TypeError(
+            "`class_weight` must be a dict of a weight for each class, such as "
+            f"{{0: 1.0, 1: 2.0}}, got {type(class_weight).__name__}."
+        )
+
+
+def check_data(
+    x: Nest, batch_sizes: dict[str, object], steps: dict[str, object]
+) -> None:
+    """Checks the data, batch sizes and steps of a call, by their names.
+
+    Raises:
+        TypeError, ValueError: With the argument and the remedy.
+    """
+    if x is None:
+        raise TypeError("`x` must be the data to read, got None.")
+    for name, value in batch_sizes.items():
+        if value is not None:
+            _check_least(name, value, 1, "the rows of a batch. None is Keras's default")
+    for name, value in steps.items():
+        if value is not None:
+            check_steps(name, value)
+
+
+def check_steps(name: str, steps: object) -> int:
+    """Returns the steps of an epoch; a float without a fraction is accepted.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is not positive, or has a fraction.
+    """
+    number = steps if isinstance(steps, float) else as_int(name, steps, " or None")
+    if number <= 0 or int(number) != number:
+        raise ValueError(
+            f"`{name}` must be a positive int, got {steps!r}. Without it all of the data "
+            "are used."
+        )
+    return int(number)
+
+
+def _check_least(name: str, value: object, least: int, why: str) -> None:
+    if as_int(name, value) < least:
+        raise ValueError(f"`{name}` must be at least {least}, got {value}: {why}.")
