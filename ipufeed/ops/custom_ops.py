@@ -21,6 +21,7 @@ from ipufeed.ops.host.user_op_arguments import (
     check_texts,
 )
 from ipufeed.queues.chain import is_for_a_file
+from ipufeed.queues.library_errors import explain_thrown
 from ipufeed.tf_types import DType, Nest, Operation, Shape, Tensor, TensorLike
 
 
@@ -136,7 +137,8 @@ def cpu_user_operation(
         TypeError: An argument is of another type.
         ValueError: The attributes are not a str, or `outs` lacks something.
         tf.errors.NotFoundError: There is no such library, or no such function in it.
-        tf.errors.InternalError: The library has another level of the interface.
+        tf.errors.InternalError: The library has another level of the interface; or when it
+            runs: the function has thrown an exception.
     """
     library_path = os.fspath(library_path)
     check_texts(library_path=library_path, op_name=op_name, name=name)
@@ -151,8 +153,8 @@ def cpu_user_operation(
         symbol: str,
         attributes: str | None,
     ) -> list[Tensor]:
-        text = _text_of(library_path, symbol, name, attributes or "")
-        return host_calls.call("library", text, values, outputs)
+        texts = symbol, name, attributes or ""
+        return _call_library(library_path, texts, values, outputs)
 
     if not signature:
         call(inputs, [], op_name, attributes)
@@ -179,13 +181,25 @@ def cpu_user_operation(
     return _with_gradient(inputs, forward, gradient, separate_gradients, chosen)
 
 
-def _text_of(path: str, symbol: str, name: str, attributes: str) -> str:
-    """Returns the text of a call of a library's function, as library_call.cc reads it."""
+def _call_library(
+    path: str,
+    texts: tuple[str, str, str],
+    values: list[Tensor],
+    outputs: list[tuple[DType, Shape]],
+) -> list[Tensor]:
+    """Builds a call of a function: its symbol, the op's name, and the attributes."""
+    from tensorflow.python.framework import errors
+
     library = user_library.load(path)
-    library.check(symbol)
+    library.check(texts[0])
     # The copy of a library is on this machine only.
     loaded = library.path if is_for_a_file() else library.loaded
-    return "\0".join((loaded, symbol, name, attributes, library.digest, library.path))
+    text = "\0".join((loaded, *texts, library.digest, library.path))
+    try:
+        return host_calls.call("library", text, values, outputs)
+    except errors.OpError as error:  # it ran eagerly
+        explain_thrown(error, [text])
+        raise
 
 
 def _without_gradients(inputs: list[Tensor], chosen: list[int]) -> list[Tensor]:

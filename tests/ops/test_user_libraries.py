@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import stat
 import tempfile
@@ -12,6 +13,8 @@ import tensorflow as tf
 from user_libraries import PREAMBLE, compiled, copies
 
 from ipufeed.applications import tracing
+from ipufeed.device.program import compiler
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.ops.custom_ops import cpu_user_operation
 from ipufeed.ops.host import user_library
 
@@ -126,3 +129,71 @@ def test_a_rebuilt_library_without_a_copy_is_an_error(tmp_path, monkeypatch):
     words = r"libfirst\.so was rebuilt after .* restart the process, or set TMPDIR"
     with pytest.raises(tf.errors.FailedPreconditionError, match=words):
         cpu_user_operation([X], str(library), ONE)
+
+
+THROWS = (
+    PREAMBLE
+    + """
+extern "C" {
+int32_t custom_op_api_level = 5;
+void Callback(In data, Counts counts, Out outputs, Text attributes, Text name) {
+  if (attributes == "text") throw std::runtime_error("the library says no");
+  if (attributes == "int") throw 5;
+}
+}
+"""
+)
+
+
+def run_in_a_session(build):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with ipu_scope("/device:IPU:0"):
+            results = compiler.compile(lambda: tf.while_loop(*one_iteration(build)))
+        return session.run(results)
+
+
+def one_iteration(build):
+    return lambda i, x: i < 1, lambda i, x: (i + 1, build()), [0, tf.zeros([1])]
+
+
+HOW = {
+    "eagerly": lambda build: build(),
+    "compiled": lambda build: tf.function(build, jit_compile=True)(),
+    "op by op": lambda build: tf.function(build)(),
+    "in a function of it": lambda build: tf.function(
+        lambda: tf.while_loop(*one_iteration(build)), jit_compile=True
+    )(),
+    "in a session": run_in_a_session,
+}
+
+
+@pytest.mark.parametrize("attributes", ["text", "int"])
+@pytest.mark.parametrize("how", HOW)
+def test_an_exception_names_the_library_and_the_op(tmp_path, how, attributes):
+    """However the program runs, and whatever the function throws."""
+    path = compiled(tmp_path / "libthrows.so", THROWS)
+
+    def build():
+        return cpu_user_operation([X], path, ONE, "mine", attributes=attributes)[0]
+
+    words = f"user's function Callback of {re.escape(path)} \\(op 'mine'\\)"
+    with pytest.raises(tf.errors.InternalError, match=words) as info:
+        HOW[how](build)
+    assert ("the library says no" in str(info.value)) == (attributes == "text")
+
+
+def test_an_exception_of_one_of_several_functions_names_all(tmp_path):
+    """Each once: the error has none of them."""
+    path = compiled(tmp_path / "libthrows.so", THROWS)
+
+    @tf.function(jit_compile=True)
+    def program():
+        for name in ("a", "b", "b"):
+            cpu_user_operation([X], path, ONE, name)
+        return cpu_user_operation([X], path, ONE, "c", attributes="text")
+
+    ops = ["a", "b", "c"]
+    listed = [f"Callback of {re.escape(path)} \\(op '{each}'\\)" for each in ops]
+    words = f"one of the user's functions {listed[0]}, {listed[1]} and {listed[2]}"
+    with pytest.raises(tf.errors.InternalError, match=words):
+        program()
