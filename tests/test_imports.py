@@ -109,17 +109,12 @@ ALLOWED = {
     "parallel": {"parallel.timelines"},  # its public name
     # Graphcore's operations.
     "ops.codelets": {"tf_types"},
+    "ops.host": {"checks", "tf_types"},
     "ops.quarter": {"tf_types"},
     "ops.losses": {"device.program", "tf_types"},
     "ops": {
-        *(
-            "ops.codelets",
-            "ops.losses",
-            "parallel.pipeline",
-            "device.program",
-            "device.random",
-            "queues",
-        ),
+        *("ops.codelets", "ops.host", "ops.losses", "parallel.pipeline"),
+        *("device.program", "device.random", "queues"),
         *("_native", "checks", "errors", "no_effect", "tf_types"),
     },
     # What programs import next to Graphcore's package.

@@ -12,6 +12,16 @@ from ipufeed.ops import host_calls, references
 from ipufeed.ops.codelets.expression import (
     codelet_expression_op as codelet_expression_op,
 )
+from ipufeed.ops.host import user_library
+from ipufeed.ops.host.user_op_arguments import (
+    as_inputs,
+    as_numbers,
+    as_signature,
+    check_attributes,
+    check_texts,
+)
+from ipufeed.queues.chain import is_for_a_file
+from ipufeed.queues.library_errors import explain_thrown
 from ipufeed.tf_types import DType, Nest, Operation, Shape, Tensor, TensorLike
 
 
@@ -47,14 +57,19 @@ def precompiled_user_op(
 
     Raises:
         RefusedError: There is no reference; the message has the line that registers one.
-        ValueError: The attributes are not a str, or the reference has other outputs.
+        TypeError: An argument is of another type.
+        ValueError: The attributes are not a str, `outs` lacks something, or the reference
+            has other outputs.
     """
     import tensorflow as tf
 
     del gp_path
-    _check_attributes(attributes, gradient_attributes)
-    inputs = [tf.convert_to_tensor(each) for each in inputs]
-    types, shapes = _signature(outs)
+    library_path = os.fspath(library_path)
+    check_texts(library_path=library_path, op_name=op_name, name=name)
+    check_attributes(attributes, gradient_attributes)
+    inputs = as_inputs(inputs)
+    chosen = as_numbers(inputs, inputs_with_gradients)
+    types, shapes = as_signature(outs, defined=False)
     reference = references.find(library_path, op_name)
     if reference is None:
         raise RefusedError(_without_reference(library_path, op_name, outs))
@@ -66,16 +81,23 @@ def precompiled_user_op(
     given = reference.gradient
     with tf.name_scope(name):
         if given is None:
-            return forward(_without_gradients(inputs, inputs_with_gradients))
+            return forward(_without_gradients(inputs, chosen))
 
         def gradient(
             dys: list[Tensor], outputs: list[Tensor], index: int | None
         ) -> list[Tensor]:
-            return list(given(dys, outputs, inputs, gradient_attributes, index))
+            found = given(dys, outputs, inputs, gradient_attributes, index)
+            wanted = len(inputs) if index is None else 1
+            if not isinstance(found, (list, tuple)) or len(found) != wanted:
+                raise ValueError(
+                    f"The gradient of the reference of {op_name!r} of "
+                    f"{os.path.basename(library_path)!r} must return a list of {wanted}: "
+                    f"{'one for each input' if index is None else 'of that input'}, got "
+                    f"{_described(found)}."
+                )
+            return list(found)
 
-        return _with_gradient(
-            inputs, forward, gradient, separate_gradients, inputs_with_gradients
-        )
+        return _with_gradient(inputs, forward, gradient, separate_gradients, chosen)
 
 
 @flags_checked
@@ -92,7 +114,9 @@ def cpu_user_operation(
 ) -> list[Tensor] | Operation | None:
     """Calls a function of a user's shared library while the program runs.
 
-    docs/host.md has the interface of the library. Its code runs in this process.
+    docs/operations.md ("Operations on the host") has the interface of the library. Its
+    code runs in this process. A library that is rebuilt is loaded when the program is
+    built again.
 
     Args:
         inputs: Tensors.
@@ -110,17 +134,18 @@ def cpu_user_operation(
         A list of tensors; without outputs the operation (eagerly: None).
 
     Raises:
-        ValueError: The attributes are not a str.
+        TypeError: An argument is of another type.
+        ValueError: The attributes are not a str, or `outs` lacks something.
         tf.errors.NotFoundError: There is no such library, or no such function in it.
-        tf.errors.InternalError: The library has another level of the interface.
+        tf.errors.InternalError: The library has another level of the interface; or when it
+            runs: the function has thrown an exception.
     """
-    import tensorflow as tf
-
-    _check_attributes(attributes, gradient_attributes)
-    inputs = [tf.convert_to_tensor(each) for each in inputs]
-    types, shapes = _signature(outs)
-    signature = list(zip(types, shapes, strict=True))
-    path = os.path.abspath(library_path)
+    library_path = os.fspath(library_path)
+    check_texts(library_path=library_path, op_name=op_name, name=name)
+    check_attributes(attributes, gradient_attributes)
+    inputs = as_inputs(inputs)
+    chosen = as_numbers(inputs, inputs_with_gradients)
+    signature = list(zip(*as_signature(outs, defined=True), strict=True))
 
     def call(
         values: list[Tensor],
@@ -128,10 +153,8 @@ def cpu_user_operation(
         symbol: str,
         attributes: str | None,
     ) -> list[Tensor]:
-        text = "\0".join(
-            (path, symbol, name, attributes or "", host_calls.file_hash(path))
-        )
-        return host_calls.call("library", text, values, outputs)
+        texts = symbol, name, attributes or ""
+        return _call_library(library_path, texts, values, outputs)
 
     if not signature:
         call(inputs, [], op_name, attributes)
@@ -143,8 +166,8 @@ def cpu_user_operation(
     def gradient(
         dys: list[Tensor], outputs: list[Tensor], index: int | None
     ) -> list[Tensor]:
-        chosen = _chosen(inputs, inputs_with_gradients) if index is None else [index]
-        gives = [(inputs[each].dtype, inputs[each].shape) for each in chosen]
+        numbers = chosen if index is None else [index]
+        gives = [(inputs[each].dtype, inputs[each].shape) for each in numbers]
         found = call(
             [*dys, *outputs, *inputs], gives, f"{op_name}_grad", gradient_attributes
         )
@@ -155,46 +178,33 @@ def cpu_user_operation(
             for each in range(len(inputs))
         ]
 
-    return _with_gradient(
-        inputs, forward, gradient, separate_gradients, inputs_with_gradients
-    )
+    return _with_gradient(inputs, forward, gradient, separate_gradients, chosen)
 
 
-def _check_attributes(attributes: object, gradient_attributes: object) -> None:
-    for which, value in (
-        ("attributes", attributes),
-        ("gradient_attributes", gradient_attributes),
-    ):
-        if value is not None and not isinstance(value, str):
-            raise ValueError(
-                f"Expected {which} to be a 'str' type, but was {type(value)}."
-            )
+def _call_library(
+    path: str,
+    texts: tuple[str, str, str],
+    values: list[Tensor],
+    outputs: list[tuple[DType, Shape]],
+) -> list[Tensor]:
+    """Builds a call of a function: its symbol, the op's name, and the attributes."""
+    from tensorflow.python.framework import errors
+
+    library = user_library.load(path)
+    library.check(texts[0])
+    # The copy of a library is on this machine only.
+    loaded = library.path if is_for_a_file() else library.loaded
+    text = "\0".join((loaded, *texts, library.digest, library.path))
+    try:
+        return host_calls.call("library", text, values, outputs)
+    except errors.OpError as error:  # it ran eagerly
+        explain_thrown(error, [text])
+        raise
 
 
-def _signature(outs: dict[str, Any] | None) -> tuple[list[DType], list[Shape]]:
+def _without_gradients(inputs: list[Tensor], chosen: list[int]) -> list[Tensor]:
     import tensorflow as tf
 
-    outs = outs or {"output_types": [], "output_shapes": []}
-    types = [tf.as_dtype(each) for each in outs["output_types"]]
-    shapes = [tf.TensorShape(each) for each in outs["output_shapes"]]
-    if len(types) != len(shapes):
-        raise ValueError(
-            "`outs` must have as many output_shapes as output_types, got "
-            f"{len(shapes)} and {len(types)}."
-        )
-    return types, shapes
-
-
-def _chosen(inputs: list[Tensor], inputs_with_gradients: list[int] | None) -> list[int]:
-    if inputs_with_gradients is None:
-        return list(range(len(inputs)))
-    return list(inputs_with_gradients)
-
-
-def _without_gradients(inputs: list[Tensor], wanted: list[int] | None) -> list[Tensor]:
-    import tensorflow as tf
-
-    chosen = _chosen(inputs, wanted)
     return [
         each if number in chosen else tf.stop_gradient(each)
         for number, each in enumerate(inputs)
@@ -206,12 +216,10 @@ def _with_gradient(
     forward: Callable[[list[Tensor]], list[Tensor]],
     gradient: Callable[[list[Tensor], list[Tensor], int | None], list[Tensor]],
     separate: bool,
-    wanted: list[int] | None,
+    chosen: list[int],
 ) -> list[Tensor]:
     """Returns the outputs of `forward`, with `gradient` as its gradient."""
     import tensorflow as tf
-
-    chosen = _chosen(inputs, wanted)
 
     def run(*values: Tensor) -> Nest:
         outputs = forward(list(values))
@@ -242,6 +250,11 @@ def _checked(
     """Returns a reference's outputs; raises ValueError if `outs` differs."""
     import tensorflow as tf
 
+    if not isinstance(results, (list, tuple)):
+        raise TypeError(
+            f"The reference of {op_name!r} of {os.path.basename(library)!r} must return a "
+            f"list of tensors, got {_described(results)}."
+        )
     tensors = [tf.convert_to_tensor(each) for each in results]
     found = [(each.dtype.name, each.shape) for each in tensors]
     wanted = [(dtype.name, shape) for dtype, shape in zip(types, shapes, strict=True)]
@@ -255,6 +268,12 @@ def _checked(
             f"the outputs of `outs`, {_list_of(wanted)}, got {_list_of(found)}."
         )
     return tensors
+
+
+def _described(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} in a {type(value).__name__}"
+    return type(value).__name__
 
 
 def _list_of(signature: list[tuple[str, Shape]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.host_embedding import HostEmbedding as HostEmbedding
 from ipufeed.ops.host_embedding import (
@@ -12,7 +12,7 @@ from ipufeed.ops.host_embedding import (
     HostEmbeddingSGDGAOptimizerSpec as HostEmbeddingSGDGAOptimizerSpec,
 )
 from ipufeed.ops.host_embedding import create_host_embedding as create_host_embedding
-from ipufeed.ops.rows import take_rows
+from ipufeed.ops.rows import as_ids, take_rows
 from ipufeed.tf_types import Tensor, TensorLike
 
 
@@ -30,7 +30,8 @@ def embedding_lookup(
     summed. Sums of 16-bit floats are computed in float32.
 
     Args:
-        params: The table, [rows, ...], of a defined shape; a tensor or a variable.
+        params: The table, [rows, ...], of a defined shape; a tensor or a variable. Of rank
+            1 each row is a scalar.
         ids: Integers of a defined shape. An id outside of the table results in a row of
             zeros without a gradient.
         serialization_factor: A divisor of the number of rows. It does not change results:
@@ -43,6 +44,7 @@ def embedding_lookup(
         ids.shape + params.shape[1:].
 
     Raises:
+        TypeError: The ids are not integers, or the factor is not an int.
         ValueError: The factor, or a shape that is not defined.
     """
     import tensorflow as tf
@@ -55,7 +57,7 @@ def embedding_lookup(
             "a lookup on the CPU takes ids in any order",
         )
     with tf.name_scope(name or "embedding_lookup"):
-        params, ids = tf.convert_to_tensor(params), tf.convert_to_tensor(ids)
+        params, ids = tf.convert_to_tensor(params), as_ids("ids", ids)
         for tensor, which in ((params, "params"), (ids, "ids")):
             if not tensor.shape.is_fully_defined():
                 raise ValueError(
@@ -65,6 +67,7 @@ def embedding_lookup(
         if params.shape.rank == 0:
             raise ValueError("`params` must have rows, got a scalar.")
         rows = params.shape[0]
+        serialization_factor = as_int("serialization_factor", serialization_factor)
         if serialization_factor < 1:
             raise ValueError(
                 "serialization_factor has to be at least 1, but was "
@@ -75,5 +78,5 @@ def embedding_lookup(
                 f"The serialization_factor ({serialization_factor}) must divide the size "
                 f"of the 0th dimension of params ({rows})."
             )
-        inside = (ids >= 0) & (ids < tf.cast(rows, ids.dtype))
+        inside = (ids >= 0) & (ids < rows)
         return take_rows(params, ids, inside)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -176,33 +174,6 @@ def state(call: Call, kind: str, make: Callable[[], Any]) -> Any:
                 del _states[old]
             _states[call.run] = {}
         return _states[call.run].setdefault((kind, call.op, call.replica), make())
-
-
-@functools.lru_cache(64)
-def _hash_of(path: str, size: int, changed_ns: int) -> str:
-    del size, changed_ns
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def file_hash(path: str) -> str:
-    """Returns the SHA-256 of a file, for a program's key.
-
-    Raises:
-        tf.errors.NotFoundError: It cannot be read.
-    """
-    from tensorflow.python.framework import errors
-
-    try:
-        found = os.stat(path)
-        return _hash_of(path, found.st_size, found.st_mtime_ns)
-    except OSError as error:
-        raise errors.NotFoundError(
-            None, None, f"{path}: {error.strerror or error}: give a shared library."
-        ) from error
 
 
 @functools.cache

@@ -14,14 +14,22 @@ and so is an update.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.ops import host_calls
+from ipufeed.ops.host import tables
+from ipufeed.ops.host.table_arguments import (
+    as_rate,
+    check_name,
+    check_table,
+    maker,
+)
+from ipufeed.ops.rows import as_ids
+from ipufeed.queues.placement import current_ordinal
 from ipufeed.tf_types import DType, Nest, Shape, Tensor, TensorLike, Variable
 
 STRATEGIES = ("TOKEN", "ENCODING")
@@ -31,12 +39,16 @@ class HostEmbeddingOptimizerSpec:
     """Updates with stochastic gradient descent: table[id] -= learning_rate * gradient.
 
     Args:
-        learning_rate: A Python number. 0: the table is not trained.
+        learning_rate: A finite number. 0: the table is not trained.
         optimizer_name: A label, without an effect.
+
+    Raises:
+        TypeError: The rate is not a number.
+        ValueError: The rate is not finite.
     """
 
     def __init__(self, learning_rate: float, optimizer_name: str | None = None) -> None:
-        self._learning_rate = float(learning_rate)
+        self._learning_rate = as_rate(learning_rate)
         self._optimizer_name = optimizer_name
 
     def get_learning_rate(self) -> float:
@@ -64,30 +76,21 @@ class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
             mini-batches of a weight update. 1: each is applied at once.
 
     Raises:
-        ValueError: The factor is below 1.
+        TypeError: The factor is not an int, or the rate not a number.
+        ValueError: The factor is below 1, or the rate is not finite.
     """
 
     def __init__(self, learning_rate: float, accumulation_factor: int) -> None:
         super().__init__(learning_rate)
-        if accumulation_factor < 1:
+        self._accumulation_factor = as_int("accumulation_factor", accumulation_factor)
+        if self._accumulation_factor < 1:
             raise ValueError(
                 f"accumulation_factor must be at least 1, got {accumulation_factor}."
             )
-        self._accumulation_factor = int(accumulation_factor)
 
     def get_accumulation_factor(self) -> int:
         """Returns the factor."""
         return self._accumulation_factor
-
-
-class _Table:
-    def __init__(self, rows: np.ndarray[Any, Any]) -> None:
-        self.rows = rows
-        self.lock = threading.Lock()
-
-
-_lock = threading.Lock()
-_tables: dict[str, _Table] = {}
 
 
 class HostEmbedding:
@@ -95,13 +98,15 @@ class HostEmbedding:
 
     Args:
         name: The table's id.
-        embedding_tensor: A variable, [tokens, width].
+        embedding_tensor: A variable, [tokens, width], of float16, float32, int32 or
+            uint32.
         partition_strategy: "TOKEN" or "ENCODING": its partition over an IPU's hosts. It
             does not change results.
         optimizer_spec: The optimizer. Default: none, the table is constant.
 
     Raises:
-        ValueError: An argument is of another type.
+        TypeError: The name is not a str, or the table has another dtype.
+        ValueError: The table has another shape, or another argument is of another type.
     """
 
     def __init__(
@@ -130,12 +135,15 @@ class HostEmbedding:
                 f"Unknown partition strategy {partition_strategy}: it must be one of "
                 f"{', '.join(STRATEGIES)}."
             )
+        check_name(name)
+        check_table(embedding_tensor.shape, embedding_tensor.dtype)
         self._name = name
         self._tensor = embedding_tensor
         self._spec = optimizer_spec
-        self._own_dummy: Variable | None = None
+        # By the IPU's ordinal; None: the host.
+        self._dummies: dict[int | None, Variable] = {}
         if self._is_trained() and tf.executing_eagerly():
-            self._dummy()  # created on the device of the caller's scope
+            self._dummy()  # a program without a function can then optimize it
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Always raises NotImplementedError: use `register`."""
@@ -170,21 +178,11 @@ class HostEmbedding:
                 "disabled."
             )
         found = self._tensor.numpy() if session is None else session.run(self._tensor)
-        table = _Table(np.array(found))
-        with _lock:
-            if self._name in _tables:
-                raise tf.errors.FailedPreconditionError(
-                    None,
-                    None,
-                    f"Cannot register host embedding with id='{self._name}' it already "
-                    "exists!",
-                )
-            _tables[self._name] = table
+        table = tables.add(self._name, np.array(found))
         try:
             yield self._tensor
         finally:
-            with _lock:
-                _tables.pop(self._name, None)
+            tables.remove(self._name)
             if session is None:
                 if isinstance(self._tensor, tf.Variable):
                     self._tensor.assign(table.rows)
@@ -202,13 +200,17 @@ class HostEmbedding:
 
         Returns:
             indices.shape + [width].
+
+        Raises:
+            TypeError: The ids are not integers.
         """
         import tensorflow as tf
 
-        indices = tf.cast(tf.convert_to_tensor(indices), tf.int32)
+        indices = as_ids("indices", indices)
         tokens, width = self._tensor.shape
         if clip_indices:
-            indices = tf.clip_by_value(indices, 0, tokens - 1)
+            low, high = (tf.constant(each, indices.dtype) for each in (0, tokens - 1))
+            indices = tf.clip_by_value(indices, low, high)
         gives = [(self._tensor.dtype, [*indices.shape, width])]
         if self._spec is None or not self._is_trained():
             (rows,) = host_calls.call("embedding_lookup", self._name, [indices], gives)
@@ -243,15 +245,23 @@ class HostEmbedding:
         return self._spec is not None and self._spec.get_learning_rate() != 0
 
     def _dummy(self) -> Variable:
-        """Returns the variable whose gradient updates the table."""
+        """Returns the variable whose gradient updates the table.
+
+        There is one for each IPU and one for the host: a compiled program reads only the
+        variables of its own device, wherever the embedding was created.
+        """
         import tensorflow as tf
 
         v1 = tf.compat.v1
         if v1.executing_eagerly_outside_functions():
-            if self._own_dummy is None:
-                with tf.init_scope():
-                    self._own_dummy = tf.Variable(0.0, name=f"{self._name}/__dummy")
-            return self._own_dummy
+            place = current_ordinal()
+            if place not in self._dummies:
+                device = "/device:CPU:0" if place is None else f"/device:IPU:{place}"
+                with tf.init_scope(), tf.device(device), v1.name_scope(None):
+                    self._dummies[place] = tf.Variable(
+                        0.0, name=f"{self._name}/__dummy"
+                    )
+            return self._dummies[place]
         with v1.variable_scope("", reuse=v1.AUTO_REUSE, use_resource=True):
             return v1.get_variable(
                 f"{self._name}/__dummy",
@@ -274,85 +284,45 @@ def create_host_embedding(
 
     Args:
         name: The name of the table and the variable.
-        shape: [tokens, width].
-        dtype: float16, float32 or int32.
+        shape: [tokens, width], both at least 1.
+        dtype: float16, float32, int32 or uint32.
         partition_strategy: See HostEmbedding.
         optimizer_spec: See HostEmbedding.
-        initializer: A tensor, or an initializer. Default: zeros.
+        initializer: A tensor of that shape, which is cast to the dtype, or an initializer.
+            Default: zeros.
 
     Raises:
-        ValueError: The shape, or another argument; see HostEmbedding.
+        TypeError: The name, the dtype or the initializer.
+        ValueError: The table's or the initializer's shape, or another argument; see
+            HostEmbedding.
     """
     import tensorflow as tf
 
-    shape = tf.TensorShape(shape)
-    if shape.rank != 2 or not shape.is_fully_defined():
-        raise ValueError(
-            f"The shape of a host embedding must be [tokens, width], got {shape}."
-        )
-    dtype = tf.as_dtype(dtype)
+    check_name(name)
+    shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype)
+    check_table(shape, dtype)
     v1 = tf.compat.v1
     with tf.device("cpu"):
+        make = maker(initializer, shape, dtype)
         if v1.executing_eagerly_outside_functions():
-            if initializer is None:
-                value = tf.zeros(shape, dtype)
-            elif callable(initializer):
-                value = initializer(shape, dtype)
-            else:
-                value = tf.cast(initializer, dtype)
-            variable = tf.Variable(value, name=name, trainable=False)
+            variable = tf.Variable(make(), name=name, trainable=False)
         else:
-            is_value = initializer is not None and not callable(initializer)
             variable = v1.get_variable(
                 name,
-                None if is_value else shape.as_list(),
+                shape.as_list(),
                 dtype,
-                tf.cast(initializer, dtype)
-                if is_value
-                else initializer or v1.zeros_initializer(),
+                lambda *_, **__: make(),
                 trainable=False,
                 use_resource=True,
             )
     return HostEmbedding(name, variable, partition_strategy, optimizer_spec)
 
 
-def _table(name: str) -> _Table:
-    """Returns a registered table.
-
-    Raises:
-        tf.errors.FailedPreconditionError: It is not registered.
-    """
-    with _lock:
-        table = _tables.get(name)
-    if table is None:
-        from tensorflow.python.framework import errors
-
-        raise errors.FailedPreconditionError(
-            None,
-            None,
-            f"Host embedding interface with id='{name}' not registered. Did you run the "
-            "associated host_embedding op in the session?",
-        )
-    return table
-
-
-def _check_ids(ids: np.ndarray[Any, Any], tokens: int, name: str) -> None:
-    if ids.size and not (ids.min() >= 0 and ids.max() < tokens):
-        from tensorflow.python.framework import errors
-
-        wrong = ids[(ids < 0) | (ids >= tokens)].flat[0]
-        raise errors.InvalidArgumentError(
-            None,
-            None,
-            f"The host embedding '{name}' has the ids 0 to {tokens - 1}, got {wrong}.",
-        )
-
-
 @host_calls.handler("embedding_lookup")
 def _lookup(call: host_calls.Call) -> None:
-    table = _table(call.text)
+    table = tables.find(call.text)
     (ids,) = call.inputs
-    _check_ids(ids, len(table.rows), call.text)
+    table.check(ids)
     with table.lock:
         np.take(table.rows, ids, axis=0, out=call.outputs[0], mode="clip")
 
@@ -360,9 +330,9 @@ def _lookup(call: host_calls.Call) -> None:
 @host_calls.handler("embedding_update")
 def _update(call: host_calls.Call) -> None:
     name, rate, factor = call.text.split("\0")
-    table = _table(name)
+    table = tables.find(name)
     ids, gradients = call.inputs
-    _check_ids(ids, len(table.rows), name)
+    table.check(ids)
     call.outputs[0][...] = 0
     step = (-float(rate) * gradients).astype(table.rows.dtype)
     kept: list[Any] = [(ids, step)]

@@ -79,7 +79,7 @@ def fifo(
 
     Args:
         x: A tensor of a defined shape.
-        depth: The delay in executions, an int below 2^31. Below 1 the result is x.
+        depth: The delay in executions, an int from 0 to 2^31 - 1. With 0 the result is x.
         offload: Without an effect here.
         name: The operation's name.
 
@@ -89,7 +89,7 @@ def fifo(
 
     Raises:
         TypeError: `depth` is not an int, or `offload` not a bool.
-        ValueError: `depth` is too large.
+        ValueError: `depth` is negative, or too large.
     """
     import tensorflow as tf
 
@@ -97,7 +97,7 @@ def fifo(
     if offload:
         no_effect("fifo(offload=)", "its tensors are in the memory of the host")
     x = tf.convert_to_tensor(x)
-    if depth < 1:
+    if depth == 0:
         return tf.identity(x, name=name)
     (late,) = host_calls.call(
         "fifo", str(depth), [x], [(x.dtype, x.shape)], has_state=True, name=name
@@ -111,6 +111,10 @@ def _as_depth(depth: SupportsIndex) -> int:
     count = operator.index(depth)
     if count > MOST_DEPTH:
         raise ValueError(f"depth must be at most {MOST_DEPTH}, got {count}.")
+    if count < 0:
+        raise ValueError(
+            f"depth must be at least 0, got {count}: a delay of 0 returns x at once."
+        )
     return count
 
 

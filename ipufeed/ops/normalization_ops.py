@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.checks import flags_checked
-from ipufeed.tf_types import DType, Tensor, TensorLike
+from ipufeed.tf_types import DType, Tensor, TensorLike, Variable
 
 LOGGER = logging.getLogger("ipufeed")
 Collections = list[str] | dict[str, list[str]] | None
@@ -55,7 +56,8 @@ def group_norm(
             "beta" and "gamma".
         training: No effect: statistics are always those of the inputs.
         trainable: Whether the variables are in the collection of trainable ones.
-        scope: The variable scope. Default: a new one, "GroupNorm".
+        scope: The variable scope. Default: a new one, "GroupNorm". In a tf.function give
+            one, whose variables each trace uses, or neither center nor scale.
         strided_channel_grouping: Whether channel c is in group c modulo `groups`. Else the
             channels of a group are consecutive.
 
@@ -63,7 +65,8 @@ def group_norm(
         A tensor like inputs.
 
     Raises:
-        ValueError: The shape, the axis or the number of groups is invalid.
+        ValueError: The shape, the axis or the number of groups is invalid; or a variable
+            without a scope is created in a tf.function.
     """
     del training
     return _normalised(
@@ -189,15 +192,60 @@ class _Parameters:
         collections = self.collections
         if isinstance(collections, dict):
             collections = collections.get(name)
-        return v1.get_variable(
-            name,
-            [channels],
-            dtype,
-            default if given is None else given,
-            collections=collections,
-            trainable=self.trainable,
-            use_resource=True if tf.executing_eagerly() else None,
+        around = v1.get_variable_scope()
+        # At the root, the number in a default name differs from trace to trace.
+        is_named = around.reuse and (self.scope is not None or "/" in around.name)
+        is_created = False
+
+        def note(create: Callable[..., Variable], **keywords: Any) -> Variable:
+            nonlocal is_created
+            is_created = True
+            # TensorFlow calls a function whose first trace has created a variable and
+            # failed as if it had no results: the error comes before.
+            if not is_named and _in_function():
+                raise self._retraced(name)
+            return create(**keywords)
+
+        try:
+            with tf.variable_creator_scope(note):
+                variable = v1.get_variable(
+                    name,
+                    [channels],
+                    dtype,
+                    default if given is None else given,
+                    collections=collections,
+                    trainable=self.trainable,
+                    use_resource=True if tf.executing_eagerly() else None,
+                )
+        except AttributeError as error:
+            # Of the text of TensorFlow's error, in a function: the variable exists.
+            if _in_function() and "Tensor.op" in str(error):
+                raise self._retraced(name) from error
+            raise
+        if not is_named and not is_created and _in_function():
+            raise self._retraced(name)  # it is the variable of another function
+        return variable
+
+    def _retraced(self, name: str) -> ValueError:
+        """Returns the error of a norm whose variables a next trace would not find."""
+        return ValueError(
+            f"The variable {name!r} of {self.default_scope} cannot be created in a "
+            "tf.function, which is traced more than once: each trace would have another "
+            'one. Name it, `scope="norm1"`, with a name that no other norm has; or use '
+            "the layer of ipufeed.keras.layers, created outside of the function; or no "
+            "variables, `center=False, scale=False`."
         )
+
+
+def _in_function() -> bool:
+    """Whether this is the trace of a tf.function, which creates variables its way."""
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+    from tensorflow.python.framework import ops
+
+    creators = ops.get_default_graph()._variable_creator_stack
+    return any(
+        creator.__module__ == polymorphic_function.__name__ for _, creator in creators
+    )
 
 
 def _normalised(
@@ -220,8 +268,11 @@ def _normalised(
             parameters.default_scope,
             SMALLEST_EPSILON,
         )
+    reuse = parameters.reuse
+    if reuse is None and parameters.scope is not None and _in_function():
+        reuse = tf.compat.v1.AUTO_REUSE  # by a next trace; as in eager mode
     with tf.compat.v1.variable_scope(
-        parameters.scope, parameters.default_scope, [inputs], reuse=parameters.reuse
+        parameters.scope, parameters.default_scope, [inputs], reuse=reuse
     ):
         beta = parameters.get("beta", channels, inputs.dtype)
         gamma = parameters.get("gamma", channels, inputs.dtype)

@@ -1,8 +1,36 @@
-"""Gathers rows of a tensor, with a dense gradient."""
+"""Rows of a tensor: their ids, and a gather with a dense gradient."""
 
 from __future__ import annotations
 
 from ipufeed.tf_types import Tensor, TensorLike
+
+
+def as_ids(name: str, ids: TensorLike) -> Tensor:
+    """Converts ids of rows to int32 or int64, in which each keeps its value.
+
+    Args:
+        name: The argument's name, for the error.
+        ids: Integers.
+
+    Raises:
+        TypeError: They are not integers.
+    """
+    import tensorflow as tf
+
+    if isinstance(ids, (list, tuple)) and not ids:
+        return tf.zeros([0], tf.int32)  # which converts to float32
+    tensor = tf.convert_to_tensor(ids)
+    if not tensor.dtype.is_integer or tensor.dtype.is_quantized:
+        raise TypeError(
+            f"`{name}` must be integers, the ids of rows, got {tensor.dtype.name}: use "
+            "tf.cast(..., tf.int32)."
+        )
+    if tensor.dtype in (tf.int32, tf.int64):
+        return tensor
+    if tensor.dtype == tf.uint64:  # a larger id is outside of each table
+        tensor = tf.minimum(tensor, tf.constant(tf.int64.max, tf.uint64))
+    fits = tensor.dtype.size < 4
+    return tf.cast(tensor, tf.int32 if fits else tf.int64)
 
 
 def take_rows(table: TensorLike, ids: TensorLike, inside: TensorLike) -> Tensor:

@@ -12,7 +12,10 @@ return the process's own values.
 from __future__ import annotations
 
 import functools
+import zlib
 from typing import Any
+
+import numpy as np
 
 from ipufeed.device.program import compiler
 from ipufeed.device.system import system
@@ -22,6 +25,7 @@ from ipufeed.tf_types import DType, Tensor, TensorLike
 
 # Dtypes that are summed directly; other numbers are cast to int32 for the sum.
 _SUMMED = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+_SIZES = 13  # of a shape that peers are sent
 _CAST = ("bool", "int8", "uint8", "int16", "uint16")
 
 
@@ -63,6 +67,8 @@ def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
         TypeError: Another dtype.
         tf.errors.FailedPreconditionError: The IPUs are not configured for the processes of
             TF_CONFIG.
+        tf.errors.InvalidArgumentError: The processes have different shapes or dtypes, in
+            eager mode; the message lists them, and the processes remain in step.
         tf.errors.OpError: A peer has ended or failed, or calls another function.
 
     Threads: any, one at a time; all processes in the same order.
@@ -179,6 +185,8 @@ def _gather(value: TensorLike) -> Tensor:
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     if graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph):
         return _rows(value, replicas)
+    if graph is None:
+        _check_equal_shapes(value, replicas)
     with tf.device("/device:IPU:0"):
         if graph is None or graph.building_function:
             gathered = _program(value.dtype, tuple(value.shape), replicas)(value)
@@ -186,6 +194,35 @@ def _gather(value: TensorLike) -> Tensor:
             (gathered,) = compiler.compile(lambda x: _rows(x, replicas), [value])
     with tf.device("/device:CPU:0"):
         return tf.identity(gathered)
+
+
+def _check_equal_shapes(value: Tensor, replicas: int) -> None:
+    """Raises InvalidArgumentError in all processes unless they have the same shape.
+
+    A sum of another number of elements would end the group.
+    """
+    import tensorflow as tf
+
+    sizes = value.shape.as_list()
+    digest = zlib.crc32(repr(sizes).encode()) >> 1  # of sizes that have no place
+    shown = (sizes + [0] * _SIZES)[:_SIZES]
+    own = tf.constant([value.dtype.as_datatype_enum, len(sizes), digest, *shown])
+    with tf.device("/device:IPU:0"):
+        found = _program(own.dtype, tuple(own.shape), replicas)(own).numpy()
+    if (found == found[0]).all():
+        return
+    each = "; ".join(
+        f"process {number} has {tf.dtypes.as_dtype(dtype).name} "
+        f"{shape[: min(rank, _SIZES)].tolist()}{'...' if rank > _SIZES else ''}"
+        for number, (dtype, rank, _, *rest) in enumerate(found)
+        for shape in [np.array(rest)]
+    )
+    raise tf.errors.InvalidArgumentError(
+        None,
+        None,
+        "A collective of processes takes tensors of one shape and dtype, and "
+        f"{each}. Pad them to one shape: allgather() of the sizes gives the largest.",
+    )
 
 
 @functools.lru_cache(256)

@@ -367,6 +367,11 @@ def recorded_numbers() -> Iterator[list[MadeNumber]]:
         _made.reset(token)
 
 
+def is_for_a_file() -> bool:
+    """Whether the program traced in this context goes to a file, for other processes."""
+    return _made.get() is not None
+
+
 def host_number(number: int, queue: object = None) -> Tensor:
     """Returns a number as a tensor (int64, scalar) that is an input of compiled programs.
 

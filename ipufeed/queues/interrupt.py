@@ -22,6 +22,11 @@ from types import FrameType
 from typing import Any
 
 from ipufeed import _native, ending
+from ipufeed.queues.library_errors import (
+    explain_thrown,
+    texts_of_function,
+    texts_of_graph,
+)
 from ipufeed.queues.placement import explain_resource
 from ipufeed.tf_patches.changes import replace
 
@@ -135,9 +140,25 @@ def _mend_calls() -> None:
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
 
-    replace(session.BaseSession, "run", interruptible(session.BaseSession.run))
+    run = _explaining_thrown(session.BaseSession.run)
+    replace(session.BaseSession, "run", interruptible(run))
     call = ends_programs_of_calls(context.Context.call_function)
     replace(context.Context, "call_function", interruptible(call))
+
+
+def _explaining_thrown(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps Session.run to name the user's function whose exception is its error."""
+    from tensorflow.python.framework import errors
+
+    @functools.wraps(run)
+    def explained(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(self, *args, **kwargs)
+        except errors.OpError as error:
+            explain_thrown(error, texts_of_graph(self.graph))
+            raise
+
+    return explained
 
 
 class _MainCalls:
@@ -313,6 +334,10 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(self, *args, **kwargs)
         except errors.InvalidArgumentError as error:
             explain_resource(error)
+            raise
+        except errors.OpError as error:
+            name = args[0] if args else kwargs["name"]
+            explain_thrown(error, texts_of_function(self, name))
             raise
         finally:
             own.manager = None if manager is not None else own.manager

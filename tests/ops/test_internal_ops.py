@@ -140,6 +140,7 @@ def test_a_counter_belongs_to_a_pipeline():
         ("2", TypeError, "depth must be an int, got str '2'"),
         (None, TypeError, "depth must be an int, got NoneType"),
         (2**31, ValueError, "depth must be at most 2147483647"),
+        (-1, ValueError, "depth must be at least 0, got -1"),
     ],
 )
 def test_a_depth_that_is_no_count_is_refused(depth, error, words):

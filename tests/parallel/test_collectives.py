@@ -102,6 +102,31 @@ def test_each_tensor_of_a_nest_is_reduced_by_itself(name):
     np.testing.assert_array_equal(found[..., 1], alone)
 
 
+EMPTY = {
+    "sum": (collectives.cross_replica_sum, [0, 4]),
+    "mean": (collectives.cross_replica_mean, [0, 4]),
+    "gather": (lambda x: collectives.all_gather(x, 2), [2, 0, 4]),
+    "scatter": (lambda x: collectives.reduce_scatter(x, 2), [0]),
+    "to all": (lambda x: collectives.all_to_all(x, 1, 0, 2), [0, 2]),
+    "to all, rows": (lambda x: collectives.all_to_all(x, 0, 1, 2), [0, 8]),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_tensor_without_elements_has_the_shape_of_the_collective(name):
+    """And its gradient that of the tensor."""
+    function, shape = EMPTY[name]
+
+    def both(x):
+        empty = tf.zeros([0, 4]) * tf.cast(x, tf.float32)
+        result = function(empty)
+        (gradient,) = tf.gradients(result, empty)
+        assert (result.shape, gradient.shape) == (shape, [0, 4])
+        return tf.size(result) + tf.size(gradient) + 1
+
+    np.testing.assert_array_equal(on_replicas(2, np.int32([1, 2]), both), [1, 1])
+
+
 def test_a_group_of_zero_is_all():
     """As None is."""
     found = on_replicas(4, VALUES, lambda x: collectives.cross_replica_sum(x, 0))

@@ -118,6 +118,14 @@ def test_sums_are_over_the_replicas_of_all_processes(results, ipus):
 
 @pytest.mark.process
 @pytest.mark.parametrize("ipus", [1, 2])
+def test_a_sum_of_nothing_is_nothing(results, ipus):
+    """A tensor without elements has no memory to exchange."""
+    for process in results:
+        assert process[f"sums of nothing on {ipus}"] == [[], [], [], [1.0, 1.0]]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ipus", [1, 2])
 def test_a_group_of_all_replicas_of_all_processes_is_no_group(results, ipus):
     """Its sums and means are those without one."""
     indices = range(COUNT * ipus)

@@ -103,6 +103,25 @@ def weights_of_numpy(ipus):
 
 
 @pytest.mark.process
+def test_empty_values_are_gathered_on_the_host(said):
+    """Of no elements, with the shape of the result."""
+    for process in said[0]:
+        assert process["empty"] == [[COUNT, 0, 3], [0, 3], [0, 3]]
+
+
+@pytest.mark.process
+def test_processes_with_unlike_shapes_are_named_and_remain_in_step(said):
+    """Each process gets the error, with the shapes of all, and goes on."""
+    for process in said[0]:
+        (kind, rows), (_, long), (_, dtypes) = process["unlike"]
+        assert kind == "InvalidArgumentError"
+        assert "process 0 has float32 [0, 2]; process 1 has float32 [1, 2]." in rows
+        assert long.count("[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]...") == 2
+        assert "process 0 has float32 [2]; process 1 has float64 [2]." in dtypes
+        assert process["after unlike"] == [COUNT]
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("strategy", ["PopDist", "MultiWorker"])
 def test_training_in_two_processes_is_that_of_the_formula(said, strategy):
     """Variables begin with the values of process 0, and stay equal."""

@@ -78,6 +78,16 @@ def sums() -> list[Any]:
     return [tf.cast(each, tf.float32) for each in (*found, mean, index)]
 
 
+def of_nothing() -> list[Any]:
+    """A sum and a mean of no numbers, and a mean of them and others in one collective."""
+    empty = tf.zeros([0, 4])
+    return [
+        collectives.cross_replica_sum(empty),
+        collectives.cross_replica_mean(tf.cast(empty, tf.float16)),
+        *collectives.cross_replica_means([empty, tf.ones([2])]),
+    ]
+
+
 def in_groups(size: int) -> list[Any]:
     """A sum and a mean of the index of each replica, over groups of `size`."""
     index = tf.cast(collectives.replication_index(), tf.float32)
@@ -194,6 +204,7 @@ def main() -> None:
     for ipus in (1, 2):
         configure(ipus)
         print_result(f"sums on {ipus}", run(sums))
+        print_result(f"sums of nothing on {ipus}", run(of_nothing))
         print_result(
             f"groups of all on {ipus}", run(lambda n=ipus: in_groups(COUNT * n))
         )

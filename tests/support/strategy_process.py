@@ -30,6 +30,14 @@ def say(case: str, result: Any) -> None:
     sys.stdout.flush()
 
 
+def error_of(function: Any, value: tf.Tensor) -> list[str]:
+    """The class of an error of a collective, and its text."""
+    try:
+        return [str(function(value))]
+    except tf.errors.OpError as error:
+        return [type(error).__name__, error.message]
+
+
 def on_the_host() -> None:
     kinds = tf.distribute.ReduceOp
     for dtype in ("float32", "float16", "int32", "int64", "bool", "uint8", "float64"):
@@ -39,6 +47,13 @@ def on_the_host() -> None:
     say("broadcast", [str(each) for each in host.broadcast(value, 1).numpy()])
     say("sum", host.allreduce(np.float32([INDEX + 1, 0.5])).numpy().tolist())
     say("mean", host.allreduce(np.float32([INDEX, 2]), kinds.MEAN).numpy().tolist())
+    empty = tf.zeros([0, 3])
+    results = [host.allgather(empty), host.allreduce(empty), host.broadcast(empty, 1)]
+    say("empty", [each.shape.as_list() for each in results])
+    unlike = [tf.ones([INDEX, 2]), tf.ones([1] * 14 + [INDEX + 1])]
+    unlike.append(tf.ones([2], ("float32", "float64")[INDEX]))
+    say("unlike", [error_of(host.allgather, each) for each in unlike])
+    say("after unlike", host.allreduce(np.float32([1])).numpy().tolist())
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         gathered = host.allgather(tf.constant([INDEX + 5]))
         say("in a graph", session.run(gathered).tolist())

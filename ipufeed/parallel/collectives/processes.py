@@ -317,7 +317,7 @@ def callback_of(count: int, index: int) -> CFuncPtr:
         reduction: int,
         mean: int,
         dtype: int,
-        address: int,
+        address: int | None,  # None: no elements, and no memory
         elements: int,
         wanted: ctypes._Pointer[ctypes.c_int],
         run: int,
@@ -330,7 +330,8 @@ def callback_of(count: int, index: int) -> CFuncPtr:
 
         try:
             kind = np.dtype(tf.dtypes.as_dtype(dtype).as_numpy_dtype)
-            memory = (ctypes.c_char * (elements * kind.itemsize)).from_address(address)
+            size = elements * kind.itemsize
+            memory = (ctypes.c_char * size).from_address(address or 0)
             data = np.frombuffer(memory, kind)
             data[:] = group(count, index).reduce(
                 data,

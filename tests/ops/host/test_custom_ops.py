@@ -1,11 +1,10 @@
 """Functions of a shared library, and references in place of Poplar's libraries."""
 
-import subprocess
-
 import numpy as np
 import pytest
 import styles
 import tensorflow as tf
+from user_libraries import PREAMBLE, compiled, copies
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
@@ -16,18 +15,11 @@ from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = pytest.mark.usefixtures("clean_system", copies.__name__)
 v1 = tf.compat.v1
-SOURCE = r"""
-#include <cstdint>
-#include <cstring>
-#include <stdexcept>
-#include <string>
-#include <vector>
-using In = const std::vector<const void*>&;
-using Counts = const std::vector<uint32_t>&;
-using Out = const std::vector<void*>&;
-using Text = const std::string&;
+SOURCE = (
+    PREAMBLE
+    + r"""
 extern "C" {
 int32_t custom_op_api_level = LEVEL;
 // x * y + the length of the attributes
@@ -51,6 +43,7 @@ void Callback_grad(In data, Counts counts, Out outputs, Text attributes, Text na
 }
 }
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +54,7 @@ def library(tmp_path_factory):
     def build(level=5):
         path = folder / f"lib{level}.so"
         if not path.exists():
-            source = folder / "op.cc"
-            source.write_text(SOURCE)
-            subprocess.run(
-                ["g++", "-shared", "-fPIC", f"-DLEVEL={level}", source, "-o", path],
-                check=True,
-                timeout=120,
-            )
+            compiled(path, SOURCE, f"-DLEVEL={level}")
         return str(path)
 
     return build
@@ -139,14 +126,28 @@ def test_a_library_computes_in_a_stage_that_is_recomputed(library):
 
 def test_what_is_wrong_with_a_library_is_an_error(library, tmp_path):
     """The level, the symbol, the file, an exception, and attributes of other types."""
-    with pytest.raises(
-        tf.errors.InternalError, match="op name Callback is 4, expected 5"
-    ):
+    words = (
+        r"lib4.so, op name Callback is 4, expected 5.*int32_t custom_op_api_level = 5;"
+    )
+    with pytest.raises(tf.errors.InternalError, match=words):
         cpu_user_operation([X, Y], library(4), OUTS)
-    with pytest.raises(tf.errors.NotFoundError, match="Other"):
+    none = compiled(tmp_path / "libnone.so", "int other;")
+    with pytest.raises(
+        tf.errors.InternalError, match=r"is 0, expected 5.*0: none is decl"
+    ):
+        cpu_user_operation([X, Y], none, OUTS)
+    with pytest.raises(
+        tf.errors.NotFoundError, match=r"lib5.so: undefined symbol: Other"
+    ):
         cpu_user_operation([X, Y], library(), OUTS, op_name="Other")
     with pytest.raises(tf.errors.NotFoundError, match=r"none.so: No such file"):
         cpu_user_operation([X, Y], str(tmp_path / "none.so"), OUTS)
+    text = tmp_path / "text.so"
+    text.write_text("text")
+    with pytest.raises(tf.errors.NotFoundError, match=r"text.so: file too short"):
+        cpu_user_operation([X, Y], text, OUTS)
+    with pytest.raises(tf.errors.NotFoundError, match="it is not a file"):
+        cpu_user_operation([X, Y], tmp_path, OUTS)
     with pytest.raises(tf.errors.InternalError, match="the library says no"):
         cpu_user_operation([X, Y], library(), OUTS, name="fails")
     for function in (cpu_user_operation, precompiled_user_op):
@@ -154,10 +155,89 @@ def test_what_is_wrong_with_a_library_is_an_error(library, tmp_path):
             function([X], "lib.so", attributes=5)
         with pytest.raises(ValueError, match="Expected gradient_attributes to be"):
             function([X], "lib.so", gradient_attributes=5)
-    with pytest.raises(
-        ValueError, match="as many output_shapes as output_types, got 0"
-    ):
-        cpu_user_operation([X], "a", {"output_types": [tf.int32], "output_shapes": []})
+
+
+ONE = {"output_types": [tf.float32], "output_shapes": [[1]]}
+OUTS_REFUSED = {
+    "no dict": ([tf.int32], TypeError, r"or None, got list \[tf.int32\]"),
+    "no types": ({"output_shapes": [[1]]}, ValueError, "got no 'output_types'"),
+    "no shapes": ({"output_types": [tf.int32]}, ValueError, "got no 'output_shapes'"),
+    "no list": (
+        {"output_types": tf.int32, "output_shapes": [[1]]},
+        TypeError,
+        r"\['output_types'\] must be a list with an element for each output, got DType",
+    ),
+    "one shape": (
+        {"output_types": [tf.int32], "output_shapes": tf.TensorShape([1])},
+        TypeError,
+        r"\['output_shapes'\] must be a list .* got TensorShape",
+    ),
+    "no dtype": (
+        {"output_types": ["flot"], "output_shapes": [[1]]},
+        TypeError,
+        r"\['output_types'\]\[0\] must be a dtype, got str 'flot'",
+    ),
+    "strings": (
+        {"output_types": [tf.string], "output_shapes": [[1]]},
+        TypeError,
+        "must be of numbers or bools, got string",
+    ),
+    "no shape": (
+        {"output_types": [tf.int32], "output_shapes": ["ab"]},
+        TypeError,
+        r"\['output_shapes'\]\[0\] must be a shape, got str 'ab'",
+    ),
+    "fewer shapes": (
+        {"output_types": [tf.int32], "output_shapes": []},
+        ValueError,
+        "as many output_shapes as output_types, got 0 and 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTS_REFUSED)
+@pytest.mark.parametrize("function", [cpu_user_operation, precompiled_user_op])
+def test_outputs_that_are_not_described_are_refused(function, name):
+    """With what `outs` must be, and what it was."""
+    outs, error, words = OUTS_REFUSED[name]
+    with pytest.raises(error, match=words):
+        function([X], "lib.so", outs=outs)
+
+
+OTHERS_REFUSED = {
+    "a tensor": ({"inputs": X}, TypeError, "must be a list of tensors, got ndarray"),
+    "text": ({"inputs": ["a"]}, TypeError, r"inputs\[0\] must be of numbers .* string"),
+    "a name": ({"name": None}, TypeError, "`name` must be a str, got NoneType None"),
+    "a function": ({"op_name": 5}, TypeError, "`op_name` must be a str, got int 5"),
+    "a NUL": ({"attributes": "a\0"}, ValueError, "`attributes` must not contain a NUL"),
+    "a number": (
+        {"inputs_with_gradients": 0},
+        TypeError,
+        "must be a list of the inputs' numbers, or None, got int 0",
+    ),
+    "no input": (
+        {"inputs_with_gradients": [1]},
+        ValueError,
+        r"different numbers from 0 to 0, of the 1 inputs, got \[1\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS_REFUSED)
+@pytest.mark.parametrize("function", [cpu_user_operation, precompiled_user_op])
+def test_arguments_of_other_types_are_refused(function, name):
+    """Before a library is looked for."""
+    keywords, error, words = OTHERS_REFUSED[name]
+    given = {"inputs": [X], "library_path": "lib.so", "outs": ONE, **keywords}
+    with pytest.raises(error, match=words):
+        function(**given)
+
+
+def test_shapes_of_a_librarys_outputs_are_defined():
+    """Its function gets allocated memory."""
+    outs = {"output_types": [tf.int32], "output_shapes": [[None]]}
+    with pytest.raises(ValueError, match=r"must be fully defined, .* got \(None,\)"):
+        cpu_user_operation([X], "lib.so", outs)
 
 
 @pytest.fixture
@@ -231,5 +311,23 @@ def test_without_a_reference_the_error_has_the_line_to_write(registered):
     registered("wrong.so", forward=lambda inputs, *_: [inputs[0][:2]])
     with pytest.raises(ValueError, match=r"\[float32 \(3,\)\], got \[float32 \(2,\)\]"):
         precompiled_user_op([X], "wrong.so", outs=OUTS)
+    registered("bare.so", forward=lambda inputs, *_: inputs[0])
+    with pytest.raises(
+        TypeError, match=r"'bare.so' must return a list of tensors, got"
+    ):
+        precompiled_user_op([X], "bare.so", outs=OUTS)
+    registered(
+        "few.so",
+        forward=lambda inputs, *_: [tf.add_n(inputs)],
+        gradient=lambda gradients, *_: gradients,
+    )
+    with tf.GradientTape() as tape:
+        inputs = [tf.constant(X), tf.constant(Y)]
+        tape.watch(inputs)
+        (z,) = precompiled_user_op(inputs, "few.so", outs=OUTS)
+    with pytest.raises(
+        ValueError, match="a list of 2: one for each input, got 1 in a li"
+    ):
+        tape.gradient(z, inputs)
     with pytest.raises(TypeError, match="`forward` must be a function, got int"):
         references.register("a", forward=5)

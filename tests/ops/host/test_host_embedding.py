@@ -1,5 +1,7 @@
 """Tables on the host are what a simulation in NumPy says, and go back to variables."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import styles
@@ -7,12 +9,13 @@ import tensorflow as tf
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
-from ipufeed.ops import host_embedding
+from ipufeed.ops.host import tables
 from ipufeed.ops.host_embedding import (
     HostEmbeddingOptimizerSpec,
     HostEmbeddingSGDGAOptimizerSpec,
     create_host_embedding,
 )
+from ipufeed.parallel.collectives.ops import cross_replica_sum
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -160,6 +163,71 @@ def test_replicas_add_their_updates():
     np.testing.assert_allclose(embedding.get_embedding_tensor(), expected, rtol=1e-6)
 
 
+def test_an_update_before_a_collective_is_seen_by_all_replicas():
+    """Lookups of two replicas are not synchronised; a collective between them is."""
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    spec = HostEmbeddingOptimizerSpec(RATE)
+    with styles.entered("function", "xla") as style:
+        embedding = create_host_embedding("seen", [3, 1], tf.float32, "TOKEN", spec)
+        infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices([[0], [1]] * 20))
+        outfeed = IPUOutfeedQueue()
+
+        def body(ids):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(embedding.lookup(ids))
+            tape.gradient(loss, tape.watched_variables())
+            cross_replica_sum(loss)
+            enqueue = outfeed.enqueue(embedding.lookup([0, 1])[:, 0])
+            cross_replica_sum(loss)  # and no replica updates before all have looked
+            return enqueue
+
+        with embedding.register():
+            style.run(lambda: style.repeat(20, body, [], infeed))
+        found = style.read(outfeed.dequeue())
+    for step in range(20):
+        np.testing.assert_allclose(found[step], -RATE * (step + 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("jit", [True, None])
+@pytest.mark.parametrize("runs_inside", [True, False])
+@pytest.mark.parametrize("made_inside", [True, False])
+def test_an_embedding_is_trained_wherever_it_was_created(made_inside, runs_inside, jit):
+    """In the scope of a strategy or outside of it; the program may be in the other."""
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    strategy = IPUStrategy()
+
+    def scope(inside):
+        return strategy.scope() if inside else contextlib.nullcontext()
+
+    with scope(made_inside):
+        embedding = create_host_embedding(
+            "anywhere",
+            [12, 4],
+            tf.float32,
+            optimizer_spec=HostEmbeddingOptimizerSpec(RATE),
+            initializer=START,
+        )
+
+    @tf.function(jit_compile=jit)
+    def program():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(embedding.lookup([1, 2, 1]))
+        (dummy,) = tape.watched_variables()
+        assert dummy.name == "anywhere/__dummy:0"
+        return tape.gradient(loss, dummy)
+
+    with scope(runs_inside), embedding.register():
+        zero = strategy.run(program) if runs_inside else program()
+    expected = START.copy()
+    expected[[1, 2]] -= [[2 * RATE], [RATE]]
+    np.testing.assert_array_equal(zero, 0)
+    np.testing.assert_allclose(embedding.get_embedding_tensor(), expected, rtol=1e-6)
+
+
 def test_a_table_is_registered_while_programs_run():
     """Twice is refused, not at all is an error of the run; an exception copies back."""
     embedding = create_host_embedding(
@@ -183,36 +251,11 @@ def test_a_table_is_registered_while_programs_run():
                 embedding.register(),
             ):
                 pass
-            host_embedding._tables["e"].rows[1] = 5
+            tables.find("e").rows[1] = 5
             raise RuntimeError("mine")
 
     with pytest.raises(RuntimeError, match="mine"):
         use()
     assert embedding.get_embedding_tensor().numpy().tolist() == [[1, 1], [5, 5], [1, 1]]
     with embedding.register():
-        pass
-
-
-def test_wrong_arguments_are_refused():
-    """In the original's words."""
-    variable = tf.Variable(START)
-    with pytest.raises(ValueError, match="embedding_tensor is not a tensorflow tensor"):
-        host_embedding.HostEmbedding("a", START)
-    with pytest.raises(ValueError, match="is not a HostEmbeddingOptimizerSpec or None"):
-        host_embedding.HostEmbedding("a", variable, optimizer_spec=0.1)
-    with pytest.raises(ValueError, match="Unknown partition strategy ROWS"):
-        host_embedding.HostEmbedding("a", variable, "ROWS")
-    with pytest.raises(NotImplementedError, match="__call__ is not supported"):
-        host_embedding.HostEmbedding("a", variable)([1])
-    with pytest.raises(ValueError, match=r"must be \[tokens, width\], got \(3,\)"):
-        create_host_embedding("a", [3], tf.float32)
-    with pytest.raises(
-        ValueError, match="accumulation_factor must be at least 1, got 0"
-    ):
-        HostEmbeddingSGDGAOptimizerSpec(0.1, 0)
-    with (
-        tf.Graph().as_default(),
-        pytest.raises(ValueError, match="requires a session when eager execution"),
-        create_host_embedding("a", [3, 2], tf.float32).register(),
-    ):
         pass
