@@ -10,6 +10,7 @@ Only the two numbers of the seed are stored between the two passes.
 from __future__ import annotations
 
 from ipufeed.device.random import ops as random_ops
+from ipufeed.device.random import recomputed
 from ipufeed.no_effect import no_effect
 from ipufeed.tf_types import Shape, Tensor, TensorLike
 
@@ -107,7 +108,9 @@ def _drawn() -> Tensor:
 
     if random_ops.on_ipu():
         return random_ops.draw()
-    return tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)
+    return recomputed.kept(
+        lambda: tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)
+    )
 
 
 def _dropped(x: Tensor, seed: Tensor, shape: Shape, keep: float) -> Tensor:

@@ -114,6 +114,6 @@ def _counts(inputs: Tensor, levels: Tensor, absolute: bool) -> Tensor:
     levels = tf.cast(tf.convert_to_tensor(levels), tf.float32)
     size = levels.shape[0] if levels.shape[0] is not None else tf.size(levels)
     places = tf.searchsorted(levels, values, side="right")
-    return tf.math.bincount(
-        places, minlength=size + 1, maxlength=size + 1, dtype=tf.float32
-    )
+    # tf.math.bincount computes its size from the values: in a loop XLA cannot compile it.
+    ones = tf.ones_like(places, tf.float32)
+    return tf.math.unsorted_segment_sum(ones, places, size + 1)

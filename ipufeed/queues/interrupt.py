@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from ipufeed import _native, ending
+from ipufeed.queues.constant_sizes import explain_bincount
 from ipufeed.queues.library_errors import (
     explain_thrown,
     texts_of_function,
@@ -140,14 +141,14 @@ def _mend_calls() -> None:
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
 
-    run = _explaining_thrown(session.BaseSession.run)
+    run = _explaining(session.BaseSession.run)
     replace(session.BaseSession, "run", interruptible(run))
     call = ends_programs_of_calls(context.Context.call_function)
     replace(context.Context, "call_function", interruptible(call))
 
 
-def _explaining_thrown(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps Session.run to name the user's function whose exception is its error."""
+def _explaining(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps Session.run to name the function, or the op, that its error is about."""
     from tensorflow.python.framework import errors
 
     @functools.wraps(run)
@@ -155,6 +156,7 @@ def _explaining_thrown(run: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return run(self, *args, **kwargs)
         except errors.OpError as error:
+            explain_bincount(error)
             explain_thrown(error, texts_of_graph(self.graph))
             raise
 
@@ -334,6 +336,7 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(self, *args, **kwargs)
         except errors.InvalidArgumentError as error:
             explain_resource(error)
+            explain_bincount(error)
             raise
         except errors.OpError as error:
             name = args[0] if args else kwargs["name"]

@@ -181,6 +181,19 @@ CHANGES = {
         "keeps assertions in compiled programs of an IPU",
         *("tf_patches.asserts", "tests/programs/test_asserts.py"),
     ),
+    **dict.fromkeys(
+        (
+            "tensorflow.python.ops.custom_gradient.recompute_grad",
+            "tensorflow.recompute_grad",
+            # Modules have one name or the other, by the first import.
+            *(f"tensorflow._api.v2.compat.v{n}.recompute_grad" for n in (1, 2)),
+            *(f"tensorflow.compat.v{n}.recompute_grad" for n in (1, 2)),
+        ),
+        Change(
+            "the recomputation gets the seeds that the forward has drawn",
+            *("device.random.recomputed", "tests/ops/test_recomputed_seeds.py"),
+        ),
+    ),
     "tensorflow.python.ops.parallel_for.pfor.PFor.__init__": Change(
         "refuses queue operations in tf.vectorized_map, which would lose elements",
         *("tf_patches.vectorized_map", "tests/queues/test_order.py"),

@@ -282,3 +282,32 @@ def test_two_replicated_runs_give_the_same_bits():
 
     for one, other in zip(*runs, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("synchronization", list(tf.VariableSynchronization))
+@pytest.mark.parametrize("aggregation", list(tf.VariableAggregation))
+def test_a_variable_is_the_replicas_own_whatever_its_options(
+    synchronization, aggregation
+):
+    """A read is not a sum; a collective is one, and the same on all."""
+    with on(2) as style:
+        outfeed = IPUOutfeedQueue()
+        with style.strategy.scope():
+            own, shared = (
+                tf.Variable(
+                    0.0, synchronization=synchronization, aggregation=aggregation
+                )
+                for _ in range(2)
+            )
+
+        def body():
+            number = tf.cast(collectives.replication_index(), tf.float32) + 1.0
+            own.assign_add(number)
+            shared.assign_add(collectives.cross_replica_sum(number))
+            return outfeed.enqueue([own.read_value(), shared.read_value()])
+
+        run_loop(style, 2, body)
+        of_replicas, of_all = style.read(outfeed.dequeue())
+    np.testing.assert_array_equal(of_replicas, [[1, 2], [2, 4]])
+    np.testing.assert_array_equal(of_all, [[3, 3], [6, 6]])
+    assert (own.numpy(), shared.numpy()) == (2.0, 6.0)  # of replica 0

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from ipufeed import _native
 from ipufeed.device.program import outside_compilation
+from ipufeed.device.random.recomputed import kept
 from ipufeed.queues import interrupt
 from ipufeed.queues.placement import current_ordinal
 from ipufeed.tf_types import DType, FuncGraph, NestFunction, Shape, Tensor, TensorLike
@@ -114,6 +115,10 @@ def draw(seed1: int = 0, seed2: int = 0, own: Tensor | None = None) -> Tensor:
     Returns:
         int32 [2].
     """
+    return kept(lambda: _draw(seed1, seed2, own))
+
+
+def _draw(seed1: int, seed2: int, own: Tensor | None) -> Tensor:
     import tensorflow as tf
 
     number = 0

@@ -10,6 +10,7 @@
   as a program and as a part of one.
 - trace_function: a function that draws seeds is traced for each call inside a program,
   since its seed ops are numbered within the program.
+- tf.recompute_grad: recomputed.py keeps the seeds of the forward.
 - Keras's SeedGenerator.next: on an IPU whose seed has been reset it returns that device's
   seeds.
 """
@@ -23,7 +24,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ipufeed.device.random import candidates, samplers, unreached
+from ipufeed.device.random import candidates, recomputed, samplers, unreached
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.system.seeds import on_seed
 from ipufeed.tf_patches.changes import replace
@@ -72,6 +73,7 @@ def install() -> None:
     replace(function_context, "make_function_context", _apart(make_context))
     trace = tracing_compilation.trace_function
     replace(tracing_compilation, "trace_function", _once_each(trace))
+    recomputed.install()
 
 
 def _replace_op(module: Any, name: str, change: Callable[[Any], Any]) -> None:

@@ -1,0 +1,63 @@
+"""Counts of values that a program computes: histograms, and TensorFlow's bincount."""
+
+import numpy as np
+import pytest
+import styles
+import tensorflow as tf
+
+from ipufeed.ops.statistics_ops import histogram
+from ipufeed.queues import IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+VALUES = np.float32([[0.5, 1.5, 9.0], [1.0, 2.0, 3.0]])
+
+
+def run(style, count):
+    """Counts the elements of an infeed in a loop."""
+    infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices(VALUES))
+    outfeed = IPUOutfeedQueue()
+
+    def body(x):
+        return outfeed.enqueue(count(x))
+
+    style.run(lambda: style.repeat(2, body, [], infeed))
+    return style.read(outfeed.dequeue())
+
+
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
+def test_a_histogram_counts_the_elements_of_an_infeed(style):
+    """Its size is that of the levels, whatever the values."""
+    found = run(style, lambda x: histogram(x, tf.constant([1.0, 2.0])))
+    np.testing.assert_array_equal(found, [[1, 1, 1], [0, 1, 2]])
+
+
+@pytest.mark.parametrize("how", ["function", "graph"])
+def test_a_bincount_of_elements_is_an_error_with_the_remedy(how):
+    """Its size depends on the elements, which XLA does not know."""
+    words = r"tf.math.bincount \('.*bincount/DenseBincount'\) .*unsorted_segment_sum"
+    with (
+        styles.entered(how, "xla") as style,
+        pytest.raises(tf.errors.InvalidArgumentError, match=words),
+    ):
+        run(style, lambda x: tf.math.bincount(tf.cast(x, tf.int32), minlength=9))
+
+
+def test_a_bincount_of_computed_values_is_an_error_with_the_remedy():
+    """With a size from minlength = maxlength, too; the remedy compiles."""
+
+    def program(count):
+        def body(i, x):
+            return i + 1, x + count(x % 6)
+
+        start = [0, tf.range(6)]
+        return tf.function(
+            lambda: tf.while_loop(lambda i, x: i < 2, body, start), jit_compile=True
+        )
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="unsorted_segment_sum"):
+        program(lambda x: tf.math.bincount(x, minlength=6, maxlength=6))()
+    remedy = program(lambda x: tf.math.unsorted_segment_sum(tf.ones_like(x), x, 6))
+    expected = np.arange(6)
+    for _ in range(2):
+        expected = expected + np.bincount(expected % 6, minlength=6)
+    np.testing.assert_array_equal(remedy()[1], expected)
