@@ -215,7 +215,8 @@ class Keras3(Pipelines):
 
     def adopt(self, model: KerasModel) -> None:
         """See kit.Kit: the variables of an unbuilt optimizer are rate and count."""
-        for optimizer in {model.optimizer, *own_objects(model, BaseOptimizer)}:
+        compiled = getattr(model, "optimizer", None)  # there is none before `compile`
+        for optimizer in {compiled, *own_objects(model, BaseOptimizer)}:
             for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
                 if isinstance(each, BaseOptimizer) and not each.built:
                     each._distribution_strategy = model.distribute_strategy

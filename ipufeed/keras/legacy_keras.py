@@ -203,7 +203,8 @@ class LegacyKeras(Pipelines):
     def adopt(self, model: KerasModel) -> None:
         """See kit.Kit: the variables of an unbuilt optimizer are rate and count."""
         own = own_objects(model, _BaseOptimizer)
-        for each in [*tf.nest.flatten(model.optimizer), *own]:
+        compiled = getattr(model, "optimizer", None)
+        for each in [*tf.nest.flatten(compiled), *own]:
             inner = getattr(each, "inner_optimizer", None)
             for optimizer in (each, inner):
                 if isinstance(optimizer, _BaseOptimizer):

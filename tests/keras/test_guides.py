@@ -133,6 +133,18 @@ def test_what_a_model_without_call_cannot_do_is_refused(strategy, kind):
             run(ROWS, batch_size=8, verbose=0)
 
 
+def test_a_model_that_is_not_compiled_predicts(strategy, kind):
+    """It has no optimizer."""
+    found = []
+    for scope in (contextlib.nullcontext(), strategy.scope()):
+        with scope:
+            kind.utils.set_random_seed(7)
+            model = kind.Sequential([kind.Input((6,)), kind.layers.Dense(3)])
+        found.append([model.predict(ROWS, batch_size=8, verbose=0)])
+
+    assert keras_models.furthest(*found) <= 1e-6
+
+
 def vae(kind):
     """An encoder with a sampling layer, and a decoder; losses in train_step."""
     layers = kind.layers
