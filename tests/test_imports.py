@@ -144,7 +144,7 @@ ALLOWED = {
     "keras": {
         *("keras.changes", "keras.checks", "keras.pipeline", "keras.layers", "queues"),
         *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "checks"),
-        *("device.log", "device.program", "device.random", "device.system"),
+        *("device.log", "device.program", "device.system"),
         *("no_effect", "tf_patches", "tf_types"),
     },
     "keras.older": {"keras", "keras.layers", "tf_types"},

@@ -21,6 +21,7 @@ from ipufeed.keras.changes import adapting
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.feed import narrow_arrays
 from ipufeed.keras.kit import Kit
+from ipufeed.keras.programs import BUILT
 from ipufeed.keras.state import ModelState, existing_state, state_of
 from ipufeed.tf_types import KerasModel, NestFunction
 
@@ -45,6 +46,7 @@ def _change_keras3() -> None:
         return
     try:
         from ipufeed.keras import keras3
+        from ipufeed.keras.changes import encoding
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"ipufeed cannot run models of Keras {keras.__version__} on an IPU: {error}. "
@@ -52,7 +54,7 @@ def _change_keras3() -> None:
         ) from error
     change(keras3.KIT, keras3.MODEL, keras3.TRAINER, keras3.COMPILER)
     keras3.note_stages()
-    keras3.encode_without_bincount()
+    encoding.encode_without_bincount()
     keras3.accept_name()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
@@ -104,6 +106,7 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
         found = signature.bind_partial(model, *arguments, **keywords).arguments
         check_execution(found.get("steps_per_execution"))
         stock_compile(model, *arguments, **keywords)
+        model.__dict__.pop(BUILT, None)
         kit.adopt(model)
         model_options.take_from_optimizer(model, state)
         state.forget_programs()

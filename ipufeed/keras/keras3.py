@@ -1,7 +1,7 @@
 """The kit of Keras 3, on its TensorFlow backend.
 
-Public names come from keras; private ones of keras.src are imported here and in
-pipeline/keras3_*.py only.
+Public names come from keras; private ones of keras.src are imported here, in
+changes/encoding.py and in pipeline/keras3_*.py only.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ from keras.src.trainers.data_adapters.generator_data_adapter import (
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.trainer import Trainer
-from keras.src.utils import tf_utils
 from keras.src.utils.python_utils import pythonify_logs
 
-from ipufeed.device.random.ops import on_ipu
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.feed import shuffle_again, with_shapes
@@ -43,6 +41,7 @@ from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.keras3_kit import Pipelines
+from ipufeed.keras.programs import own_objects, trace_step
 from ipufeed.keras.refusals import (
     check_not_overridden,
     refuse_override,
@@ -72,6 +71,7 @@ ADAPTERS = (
     PyDatasetAdapter,
     TFDatasetAdapter,
 )
+STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
 MAKERS = {
     "fit": "make_train_function",
     "evaluate": "make_test_function",
@@ -180,7 +180,7 @@ class Keras3(Pipelines):
             NotImplementedError: A subclass has no `call`.
             RuntimeError: The model overrides the function of its steps.
         """
-        refuse_without_call(model, MODEL)
+        refuse_without_call(model, MODEL, STEPS[mode])
         check_not_overridden(model, TRAINER, MAKERS[mode])
         if mode != "predict":
             model._assert_compile_called(mode)
@@ -195,6 +195,11 @@ class Keras3(Pipelines):
 
     def build(self, model: KerasModel, zeros: Nest, mode: str) -> None:
         """See kit.Kit: predict needs no loss, optimizer or metric."""
+        self.adopt(model)
+        if type(model).call is MODEL.call:  # its step calls other models
+            _move_here(model.metrics_variables)
+            trace_step(self, model, zeros, mode)
+            return
         if mode == "predict":
             x, _, _ = self.unpack(zeros)
             if not all(layer.built for layer in model._flatten_layers()):
@@ -210,11 +215,12 @@ class Keras3(Pipelines):
 
     def adopt(self, model: KerasModel) -> None:
         """See kit.Kit: the variables of an unbuilt optimizer are rate and count."""
-        optimizer = model.optimizer
-        for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
-            if isinstance(each, BaseOptimizer) and not each.built:
-                each._distribution_strategy = model.distribute_strategy
-                _move_here(each.variables)
+        compiled = getattr(model, "optimizer", None)  # there is none before `compile`
+        for optimizer in {compiled, *own_objects(model, BaseOptimizer)}:
+            for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
+                if isinstance(each, BaseOptimizer) and not each.built:
+                    each._distribution_strategy = model.distribute_strategy
+                    _move_here(each.variables)
 
     def callbacks(
         self,
@@ -266,12 +272,7 @@ class Keras3(Pipelines):
 
     def step(self, model: KerasModel, mode: str) -> NestFunction:
         """See kit.Kit."""
-        steps = {
-            "fit": model.train_step,
-            "evaluate": model.test_step,
-            "predict": model.predict_step,
-        }
-        return steps[mode]  # type: ignore[no-any-return]
+        return getattr(model, STEPS[mode])  # type: ignore[no-any-return]
 
     def forward(self, model: KerasModel, weights: list[Variable]) -> NestFunction:
         """See kit.Kit: Keras's train_step, up to the gradients."""
@@ -337,22 +338,6 @@ def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
         return model
 
     replace(saving_lib, "_model_from_config", make)
-
-
-def encode_without_bincount() -> None:
-    """Makes CategoryEncoding and similar layers use keras.ops in a program.
-
-    Keras counts with tf.math.bincount, whose result has no shape that XLA knows; if that
-    raises ValueError, Keras falls back to keras.ops.
-    """
-    stock = tf_utils.tf_encode_categorical_inputs
-
-    def encode(*arguments: object, **keywords: object) -> Tensor:
-        if not tf.executing_eagerly() and on_ipu():
-            raise ValueError("There is no bincount in a program of an IPU.")
-        return stock(*arguments, **keywords)
-
-    replace(tf_utils, "tf_encode_categorical_inputs", encode)
 
 
 def accept_name() -> None:

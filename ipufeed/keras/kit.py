@@ -105,7 +105,10 @@ class Kit(Protocol):
         """Prepares Keras's own function of one batch for compilation."""
 
     def adopt(self, model: KerasModel) -> None:
-        """Moves the variables of an optimizer to the model's strategy."""
+        """Moves the variables of the model's optimizers to its strategy.
+
+        Those of `compile`, and those that are attributes of a subclass.
+        """
 
     def callbacks(
         self,

@@ -30,6 +30,7 @@ from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.legacy_kit import Pipelines
+from ipufeed.keras.programs import own_objects, trace_step
 from ipufeed.keras.refusals import (
     check_not_overridden,
     refuse_override,
@@ -40,6 +41,7 @@ from ipufeed.keras.refusals import (
 from ipufeed.tf_types import (
     Config,
     Dataset,
+    KerasLayer,
     KerasModel,
     Nest,
     NestFunction,
@@ -50,6 +52,7 @@ from ipufeed.tf_types import (
 
 MODEL = keras.Model
 
+STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
 MAKERS = {
     "fit": "make_train_function",
     "evaluate": "make_test_function",
@@ -173,7 +176,7 @@ class LegacyKeras(Pipelines):
             NotImplementedError: A subclass has no `call`.
             RuntimeError: The model overrides the function of its steps.
         """
-        refuse_without_call(model, MODEL)
+        refuse_without_call(model, MODEL, STEPS[mode])
         check_not_overridden(model, MODEL, MAKERS[mode])
         if mode != "predict":
             model._assert_compile_was_called()
@@ -189,18 +192,8 @@ class LegacyKeras(Pipelines):
 
     def build(self, model: KerasModel, zeros: Nest, mode: str) -> None:
         """See kit.Kit: traces a step, without running it."""
-        built: set[str] = model.__dict__.setdefault("_ipufeed_built", set())
-        if mode in built:
-            return
         legacy.take_plain_recurrences(model)
-        step, strategy = self.step(model, mode), model.distribute_strategy
-
-        def once(data: Nest) -> None:
-            strategy.run(lambda each: [step(each), None][1], args=(data,))
-
-        with self.training(model, mode):
-            tf.function(once, autograph=False).get_concrete_function(zeros)
-        built.add(mode)
+        trace_step(self, model, zeros, mode)
 
     def prepare_batch(self, model: KerasModel) -> None:
         """See kit.Kit: recurrent layers must be compilable loops."""
@@ -209,12 +202,15 @@ class LegacyKeras(Pipelines):
 
     def adopt(self, model: KerasModel) -> None:
         """See kit.Kit: the variables of an unbuilt optimizer are rate and count."""
-        model.__dict__.pop("_ipufeed_built", None)
-        for each in tf.nest.flatten(model.optimizer):
+        own = own_objects(model, _BaseOptimizer)
+        compiled = getattr(model, "optimizer", None)
+        for each in [*tf.nest.flatten(compiled), *own]:
             inner = getattr(each, "inner_optimizer", None)
             for optimizer in (each, inner):
                 if isinstance(optimizer, _BaseOptimizer):
                     _move_here(optimizer)
+        for metric in own_objects(model, keras.metrics.Metric):
+            _move_metric_here(metric)
 
     def training(self, model: KerasModel, mode: str) -> Any:
         """See kit.Kit: fit trains the variables that were trainable at `compile`."""
@@ -281,12 +277,7 @@ class LegacyKeras(Pipelines):
 
     def step(self, model: KerasModel, mode: str) -> NestFunction:
         """See kit.Kit."""
-        steps = {
-            "fit": model.train_step,
-            "evaluate": model.test_step,
-            "predict": model.predict_step,
-        }
-        return steps[mode]  # type: ignore[no-any-return]
+        return getattr(model, STEPS[mode])  # type: ignore[no-any-return]
 
     def forward(self, model: KerasModel, weights: list[Variable]) -> NestFunction:
         """See kit.Kit: Keras's train_step, up to the gradients."""
@@ -379,6 +370,21 @@ def _move_here(optimizer: Optimizer) -> None:
             new.get(id(each), each) for each in optimizer._variables
         ]
     optimizer._distribution_strategy = strategy
+
+
+def _move_metric_here(metric: KerasLayer) -> None:
+    """Moves the variables of a subclass's own metric to the IPU of this scope."""
+    here = tf.distribute.get_strategy().extended._default_device
+    moved: dict[int, Variable] = {}
+    for old in metric.variables:
+        if not old.device.endswith(here):
+            name = old.name.partition(":")[0]
+            moved[id(old)] = tf.Variable(old, trainable=False, name=name)
+    for name, value in list(vars(metric).items()):
+        if id(value) in moved:
+            metric.__dict__[name] = moved[id(value)]
+    for weights in (metric._trainable_weights, metric._non_trainable_weights):
+        weights[:] = [moved.get(id(each), each) for each in weights]
 
 
 KIT = LegacyKeras()

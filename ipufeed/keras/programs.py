@@ -15,6 +15,7 @@ from typing import Any
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.feed import Feed
+from ipufeed.keras.kit import Kit
 from ipufeed.keras.metric_reduction import (
     ReplicatedMetricReductionMethod,
     reduce_on_device,
@@ -37,6 +38,8 @@ from ipufeed.tf_types import (
     Variable,
 )
 
+# The attribute of a model with the modes whose step has been traced.
+BUILT = "_ipufeed_built"
 Execute = Callable[[IPUStrategyV1], None]  # runs one execution
 
 
@@ -213,6 +216,42 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
 
     function = _compiled(program, program_name(model, mode))
     return Program(function, outfeed, metrics)
+
+
+def trace_step(kit: Kit, model: KerasModel, zeros: Nest, mode: str) -> None:
+    """Traces a step without running it: it creates the variables that its calls need.
+
+    A loop cannot create variables. Each mode is traced once after `compile`.
+
+    Args:
+        kit: Of the model's Keras.
+        model: The model.
+        zeros: An element of the data.
+        mode: "fit", "evaluate" or "predict".
+    """
+    import tensorflow as tf
+
+    built: set[str] = model.__dict__.setdefault(BUILT, set())
+    if mode in built:
+        return
+    kit.adopt(model)
+    step, strategy = kit.step(model, mode), model.distribute_strategy
+
+    def once(data: Nest) -> None:
+        strategy.run(lambda each: [step(each), None][1], args=(data,))
+
+    with kit.training(model, mode):
+        tf.function(once, autograph=False).get_concrete_function(zeros)
+    built.add(mode)
+
+
+def own_objects(model: KerasModel, kind: type | tuple[type, ...]) -> list[Any]:
+    """Returns the attributes of a model that are of a type, also those in lists."""
+    found: list[Any] = []
+    for each in vars(model).values():
+        several = each if isinstance(each, (list, tuple)) else [each]
+        found += [one for one in several if isinstance(one, kind)]
+    return found
 
 
 def program_name(model: KerasModel, mode: str) -> str:

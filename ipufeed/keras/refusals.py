@@ -18,12 +18,20 @@ def refuse_without_shapes(data: Nest) -> NoReturn:
     )
 
 
-def refuse_without_call(model: KerasModel, base: type) -> None:
-    """Raises NotImplementedError if a subclass does not override `call`."""
-    if type(model).call is base.call:  # type: ignore[attr-defined]
+def refuse_without_call(model: KerasModel, base: type, step: str) -> None:
+    """Raises NotImplementedError if a subclass overrides neither `call` nor its step.
+
+    Args:
+        model: The model.
+        base: Keras's class of models.
+        step: The function of a step, such as "train_step".
+    """
+    own = getattr(type(model), step) is not getattr(base, step)
+    if type(model).call is base.call and not own:  # type: ignore[attr-defined]
         raise NotImplementedError(
             f"The function `call` for the model {model.name} has not been implemented. "
-            "When subclassing the `Model` class you must implement the `call` function."
+            "When subclassing the `Model` class you must implement the `call` function, "
+            f"or override `{step}`."
         )
 
 

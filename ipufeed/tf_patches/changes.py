@@ -144,7 +144,7 @@ CHANGES = {
     ),
     "keras.src.utils.tf_utils.tf_encode_categorical_inputs": Change(
         "selects Keras's other implementation in a program, since XLA lacks its bincount",
-        *("keras.keras3", "tests/keras/test_keras_images.py"),
+        *("keras.changes.encoding", "tests/keras/test_keras_images.py"),
     ),
     "keras.src.layers.preprocessing.discretization.Discretization.adapt": Change(
         "reads its data on the host, in an IPU's scope too", *_ADAPTS
