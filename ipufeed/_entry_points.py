@@ -45,6 +45,7 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_outfeed_new", [INT64, TEXT, INT32, INT64, INT32], INT32),
     ("ipufeed_infeed_stats", [INT64, NUMBERS], INT32),
     ("ipufeed_outfeed_stats", [INT64, NUMBERS], INT32),
+    ("ipufeed_outfeed_id", [INT64], INT64),
     ("ipufeed_outfeed_runs", [INT64], INT64),
     ("ipufeed_outfeed_ends", [INT64], INT64),
     ("ipufeed_outfeed_wait", [Unchecked] * 3, INT32),

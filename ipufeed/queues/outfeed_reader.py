@@ -77,8 +77,10 @@ class OutfeedReader:
         self._is_last = is_last
         # Replaced, never changed: readers need no lock.
         self._known = _UNKNOWN
-        # The number of runs whose end a reader has observed: see stream().
+        # The number of runs whose end a reader has observed, see stream(), and the
+        # outfeed whose runs these are: a `deleter` makes the next run create another.
         self._runs_seen = 0
+        self._outfeed = 0
 
     def add(self, structure: Spec) -> None:
         """Adds the structure of a traced enqueue; ValueError if it is ambiguous."""
@@ -100,7 +102,7 @@ class OutfeedReader:
         if waits or self._is_last:
             self._wait_until_idle()
         found = self._take_last() if self._is_last else self._take_all()
-        self._runs_seen = max(self._runs_seen, runs)
+        self._note_seen(runs)
         return found
 
     @ending.leaves_at_exit
@@ -123,7 +125,7 @@ class OutfeedReader:
         answer, result = self._take(NEXT, 0, 0)
         if answer == TAKEN:
             return (result,)
-        self._runs_seen = max(self._runs_seen, runs)
+        self._note_seen(runs)
         return None
 
     def stream(self, timeout_s: float | None) -> Iterator[Nest]:
@@ -136,7 +138,7 @@ class OutfeedReader:
                 yield self._zeros([])
             return
         # Runs that failed elsewhere before this do not end the stream.
-        seen = self._runs_seen + self._native_ends() - self._native_runs()
+        seen = self._seen() + self._native_ends() - self._native_runs()
         while True:
             answer, result = self._wait_for_next(seen, timeout_s)
             if answer == DELETED:
@@ -154,7 +156,7 @@ class OutfeedReader:
             if answer == TAKEN:
                 yield result
                 continue
-            self._runs_seen = max(self._runs_seen, runs)
+            self._note_seen(runs)
             return
 
     def no_results(self) -> Nest:
@@ -282,6 +284,16 @@ class OutfeedReader:
         is_single = structure is stored.specs[0]
         size = len(stored.specs)
         self._known = _Known(stored, structure, is_single, size, ctypes.c_void_p * size)
+
+    def _seen(self) -> int:
+        """Returns the number of runs of the outfeed whose end a reader has observed."""
+        outfeed = int(_native.entry().ipufeed_outfeed_id(self.number))
+        if outfeed != self._outfeed:
+            self._outfeed, self._runs_seen = outfeed, 0
+        return self._runs_seen
+
+    def _note_seen(self, runs: int) -> None:
+        self._runs_seen = max(self._seen(), runs)
 
     def _native_runs(self) -> int:
         return int(_native.entry().ipufeed_outfeed_runs(self.number))

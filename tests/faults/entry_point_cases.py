@@ -98,6 +98,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(1, *((each, TEN) for each in HANDLES)),
         *calls(WRONG, (FEED, None), (NUMBER, None)),
     ],
+    "ipufeed_outfeed_id": OF_NONE,
     "ipufeed_outfeed_runs": OF_NONE,
     "ipufeed_outfeed_ends": OF_NONE,
     "ipufeed_outfeed_wait": [

@@ -77,6 +77,22 @@ def test_a_stream_after_the_program_gives_its_results_and_ends():
     assert [float(x) for x in outfeed.stream(timeout_s=0)] == [0]
 
 
+def test_a_stream_after_a_deleter_ends_with_its_program():
+    """Runs that were observed before the deleter are not those of the new outfeed."""
+    outfeed = IPUOutfeedQueue()
+    run = counting(outfeed)
+    run(3)
+    assert len(outfeed.dequeue()) == 3
+    _ = outfeed.deleter
+    run(3)
+    assert [float(x) for x in outfeed.stream(timeout_s=DEADLOCK_S)] == [0, 1, 2]
+    run(2)
+    assert len([*outfeed.stream(timeout_s=DEADLOCK_S)]) == 2
+    _ = outfeed.deleter
+    run(2)
+    assert len([*outfeed.stream(timeout_s=DEADLOCK_S)]) == 2
+
+
 def test_a_stream_ends_with_a_program_that_fails():
     """Also if it fails before its first result."""
     for elements in (2, 0):

@@ -84,6 +84,16 @@ IPUFEED_API int ipufeed_outfeed_stats(std::int64_t number, std::int64_t* stats) 
   });
 }
 
+// A number that no other outfeed has, nor the queue's next one after a deletion; 0 for
+// an outfeed that does not exist (yet).
+IPUFEED_API std::int64_t ipufeed_outfeed_id(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> std::int64_t {
+    std::shared_ptr<ipufeed::Outfeed> feed;
+    if (!ipufeed::find_outfeed(number, &feed).ok()) return 0;
+    return feed->signature_id();
+  });
+}
+
 // Programs with this outfeed that have ended so far; 0 also if the outfeed does not
 // exist.
 IPUFEED_API std::int64_t ipufeed_outfeed_runs(std::int64_t number) {
