@@ -33,6 +33,7 @@
 #include "xla/compile/ipu_executable.h"
 #include "xla/compile/machine_features.h"
 #include "xla/compile/shards.h"
+#include "xla/compile/xla_compilation.h"
 #include "xla/lowering/token_chain.h"
 #include "xla/stream_executor/platform_manager.h"
 
@@ -185,7 +186,7 @@ class Compiler : public XlaDeviceCompilerClient {
               const XlaCompiler::CompilationResult& result) {
     chain_tokens(result.computation->mutable_proto());
     if (!has_listener()) {
-      return XlaDeviceCompilerClient::BuildExecutable(options, result);
+      return compile_by_xla(client(), options, result);
     }
     const int shards = shards_of_program(options, result);
     TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result, shards));
@@ -275,7 +276,7 @@ class Compiler : public XlaDeviceCompilerClient {
       report(kUnusable, call, std::string(executable.status().message()));
     }
     Phase phase;
-    auto executable = XlaDeviceCompilerClient::BuildExecutable(options, result);
+    auto executable = compile_by_xla(client(), options, result);
     if (!executable.ok()) {
       report(kFailed, call, std::string(executable.status().message()));
       return executable;

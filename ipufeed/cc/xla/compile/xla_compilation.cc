@@ -1,0 +1,51 @@
+#include "xla/compile/xla_compilation.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "xla/client/executable_build_options.h"
+#include "xla/xla.pb.h"
+
+namespace ipufeed {
+namespace {
+
+void leave_reductions_to_xla(xla::DebugOptions* options) {
+  const char* flags = std::getenv("XLA_FLAGS");
+  if (flags != nullptr && std::strstr(flags, "ynn_fusion_type") != nullptr) return;
+  auto* fusions = options->mutable_xla_cpu_experimental_ynn_fusion_type();
+  const auto left =
+      std::remove(fusions->begin(), fusions->end(),
+                  static_cast<int>(xla::DebugOptions::LIBRARY_FUSION_TYPE_REDUCE));
+  fusions->Truncate(static_cast<int>(left - fusions->begin()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> compile_by_xla(
+    xla::LocalClient* client, const tensorflow::XlaCompiler::Options& options,
+    const tensorflow::XlaCompiler::CompilationResult& result) {
+  xla::ExecutableBuildOptions build;
+  build.set_device_ordinal(options.device_ordinal < 0 ? client->default_device_ordinal()
+                                                      : options.device_ordinal);
+  build.set_device_allocator(options.device_allocator.get());
+  build.set_result_layout(result.xla_output_shape);
+  build.set_alias_passthrough_params(options.alias_passthrough_params);
+  auto* debug = build.mutable_debug_options();
+  debug->set_xla_detailed_logging(options.detailed_logging);
+  leave_reductions_to_xla(debug);
+  std::vector<const xla::Shape*> layouts;
+  for (const auto& shape : result.xla_input_shapes) layouts.push_back(&shape);
+  auto executables = client->Compile(*result.computation, layouts, build);
+  if (!executables.ok()) return executables.status();
+  if (executables->size() != 1) {
+    return absl::InternalError(absl::StrCat("XLA has compiled ", executables->size(),
+                                            " programs instead of one."));
+  }
+  return std::move(executables->front());
+}
+
+}  // namespace ipufeed
