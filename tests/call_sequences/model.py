@@ -110,6 +110,8 @@ class OutfeedModel:
         results: The values of each result, one for each replica.
         instead: What `results` may be in place of that: of a queue that keeps the last
             result, when a program was cancelled during its last enqueue.
+        ended: Whether a program that has enqueued has ended, and no reader has come to
+            its end since: the next stream must end.
     """
 
     last: bool
@@ -117,6 +119,7 @@ class OutfeedModel:
     kept: Signature | None = None
     results: list[list[float]] = field(default_factory=list)
     instead: list[list[list[float]]] = field(default_factory=list)
+    ended: bool = False
 
     def takes(self, signature: Signature) -> bool:
         """Whether results of this kind are not refused."""
@@ -146,6 +149,7 @@ class OutfeedModel:
 
     def take_last(self) -> list[list[list[float]]]:
         """Takes the last result; returns what may have been there: one result or none."""
+        self.ended = False
         found = [self.results, *self.instead]
         self.results, self.instead = [], []
         return found
@@ -153,3 +157,4 @@ class OutfeedModel:
     def forget(self) -> None:
         """The deleter has run."""
         self.kept, self.results, self.instead = None, [], []
+        self.ended = False

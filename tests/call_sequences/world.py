@@ -181,11 +181,13 @@ class World:
             return
         wrong = expect([m for _, m in sources], sink, signature, counts, numbers)
         arguments = [tf.constant(each) for each in counts]
-        call(
+        done = call(
             lambda: self._strategy.run(program, arguments),
             [queue, *(each for each, _ in sources)],
             wrong,
         )
+        if done is not FAILED and sum(counts) > 0:
+            sink.ended = True
         for slot_, (each, model) in zip(wanted, sources, strict=True):
             if self._ipus > 1 and errors.FailedPreconditionError in wrong:
                 # Its replicas may have read ahead of the round that was refused.
@@ -234,6 +236,7 @@ class World:
             self._dequeue_last(queue, model)
             return
         found = call(queue.dequeue, [queue])
+        model.ended = False
         if not model.traced:
             if found != []:
                 raise FaultError(f"[] must come before any enqueue, got {found}")
@@ -272,6 +275,8 @@ class World:
     def stream(self, slot: int, most: int) -> None:
         """The queue's stream, left after `most` results."""
         wrong = [errors.DeadlineExceededError]
+        if slot in self._outfeeds and self._outfeeds[slot][1].ended:
+            wrong = []
         self._rows(slot, most, lambda queue: queue.stream(timeout_s=0.002), wrong)
 
     def _rows(
@@ -292,6 +297,7 @@ class World:
             if row is END:
                 if model.results:
                     raise FaultError(f"the end, and these are left: {model.results}")
+                model.ended = False
                 return
             if not model.results:
                 raise FaultError(f"a result that no program has enqueued: {row}")
