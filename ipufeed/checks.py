@@ -124,6 +124,22 @@ def as_number(name: str, value: object) -> float:
     return float(value)
 
 
+def dtype_or_none(value: object) -> Any:
+    """Returns a tf.DType for one, a dtype or type of NumPy, or a name; None for others.
+
+    `tf.as_dtype` takes more: True is its float32, and an array gives its own dtype.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    if not isinstance(value, tf.DType | np.dtype | type | str):
+        return None
+    try:
+        return tf.as_dtype(value)
+    except TypeError:
+        return None
+
+
 def shape_with_room(shape: list[int], name: str) -> list[int]:
     """Returns a shape that one more dimension fits: TensorFlow aborts at 255.
 

@@ -18,7 +18,7 @@ from ipufeed.parallel.optimizers.arguments import (
     check_dtype,
 )
 from ipufeed.queues.depths import check_buffer_depth, check_prefetch_depth
-from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.infeed import IPUInfeedQueue, check_feed_name
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import KerasModel
 
@@ -116,6 +116,7 @@ def _check_names(method: str, kwargs: dict[str, object], queue: type) -> None:
             f"{method}() got an unexpected keyword argument '{unknown[0]}'. It takes "
             f"{', '.join(sorted(known))}, as {queue.__name__} does."
         )
+    check_feed_name(kwargs.get("feed_name"))
     if "optimise_latency" in kwargs:
         check_flags(optimise_latency=kwargs["optimise_latency"])
 

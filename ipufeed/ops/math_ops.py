@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.tf_types import Tensor, TensorLike
 
 DIMENSIONS = ("a_columns", "a_rows_b_columns", "b_rows")
@@ -36,11 +36,13 @@ def serialized_matmul(
         [..., m, n].
 
     Raises:
+        TypeError: The factor is not an integer.
         ValueError: The factor, the dimension or the ranks.
     """
     import tensorflow as tf
 
     a, b = tf.convert_to_tensor(a), tf.convert_to_tensor(b)
+    serialization_factor = as_int("serialization_factor", serialization_factor)
     if serialization_factor < 1:
         raise ValueError(
             "serialization_factor has to be at least 1, but was "
@@ -97,6 +99,7 @@ def segment_sum(
         [num_segments, ...]: zeros for a segment without rows.
 
     Raises:
+        TypeError: The number is not an integer.
         ValueError: The shapes or the number.
     """
     import tensorflow as tf
@@ -108,6 +111,7 @@ def segment_sum(
             raise ValueError(
                 f"Shape of {which} must be fully defined, got {tensor.shape}."
             )
+    num_segments = as_int("num_segments", num_segments)
     if num_segments < 1:
         raise ValueError(f"num_segments must be greater than 0; got {num_segments}.")
     if segment_ids.shape.rank != 1 or segment_ids.shape != data.shape[:1]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, as_number, flags_checked
 from ipufeed.tf_types import DType, Tensor, TensorLike, Variable
 
 LOGGER = logging.getLogger("ipufeed")
@@ -48,7 +48,7 @@ def group_norm(
         channels_axis: 1, or the last.
         center: Whether to add the variable `beta`, of the shape [C].
         scale: Whether to multiply by the variable `gamma`, of the shape [C].
-        epsilon: A constant added to the variance.
+        epsilon: A constant added to the variance: a Python number, at least 0.
         param_initializers: A dict of initializers by "beta" and "gamma". Default: zeros
             and ones.
         reuse: The variable scope's option.
@@ -65,13 +65,15 @@ def group_norm(
         A tensor like inputs.
 
     Raises:
-        ValueError: The shape, the axis or the number of groups is invalid; or a variable
-            without a scope is created in a tf.function.
+        TypeError: The number of groups or the axis is not an integer, or epsilon is not a
+            number.
+        ValueError: The shape, the axis, the number of groups or epsilon is invalid; or a
+            variable without a scope is created in a tf.function.
     """
     del training
     return _normalised(
         inputs,
-        groups,
+        as_int("groups", groups),
         channels_axis,
         _Parameters(
             {"beta": center, "gamma": scale},
@@ -258,6 +260,9 @@ def _normalised(
 ) -> Tensor:
     import tensorflow as tf
 
+    epsilon = as_number("epsilon", epsilon)
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"`epsilon` must be finite and at least 0, got {epsilon}.")
     inputs = tf.convert_to_tensor(inputs)
     axis, channels = _channels(inputs, channels_axis)
     groups = _checked_groups(channels if groups is None else groups, channels)
@@ -285,6 +290,7 @@ def _channels(inputs: Tensor, channels_axis: int) -> tuple[int, int]:
     rank = inputs.shape.rank
     if rank is None:
         raise ValueError(f"Inputs {name} has undefined rank.")
+    channels_axis = as_int("channels_axis", channels_axis)
     axis = channels_axis + rank if channels_axis < 0 else channels_axis
     if not 0 <= axis < rank:
         raise ValueError(

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import dtype_or_none, flags_checked
 from ipufeed.ops import refused
 from ipufeed.tf_types import DType, Nest, Operation, Tensor, TensorLike, Variable
 
@@ -85,13 +85,13 @@ def get_accumulator_dtype(variable: Variable, dtype_override: object = None) -> 
         return variable.dtype
     if callable(dtype_override) and not isinstance(dtype_override, type):
         return tf.as_dtype(dtype_override(variable))
-    try:
-        return tf.as_dtype(dtype_override)
-    except TypeError:
+    dtype = dtype_or_none(dtype_override)
+    if dtype is None:
         raise TypeError(
             "The accumulator's dtype must be None, a dtype, or a function of the "
             f"variable, got {dtype_override!r}."
-        ) from None
+        )
+    return dtype
 
 
 @flags_checked

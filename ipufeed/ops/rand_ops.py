@@ -9,6 +9,7 @@ Only the two numbers of the seed are stored between the two passes.
 
 from __future__ import annotations
 
+from ipufeed.checks import as_number
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.random import recomputed
 from ipufeed.no_effect import no_effect
@@ -30,9 +31,9 @@ def dropout(
         rate: The probability of zero, a Python number in [0, 1). With 0 the result is x.
         noise_shape: Per axis 1 or x's size: along an axis of 1 all elements are kept or
             dropped together. Default: x's shape.
-        seed: A value that converts to int32 [2]. The same seed and shape give the same
-            mask on each replica, in each iteration and in each run. Default: a new seed
-            for each execution, from the device's (`utils.reset_ipu_seed`).
+        seed: Integers of the shape [2], converted to int32. The same seed and shape give
+            the same mask on each replica, in each iteration and in each run. Default: a
+            new seed for each execution, from the device's (`utils.reset_ipu_seed`).
         name: The operations' name.
         **kwargs: `ref`, and others: ignored with a warning, as in Graphcore's.
 
@@ -40,12 +41,14 @@ def dropout(
         A tensor like x.
 
     Raises:
+        TypeError: The rate is not a number, or the seed is not of integers.
         ValueError: The rate, the noise shape or the seed's shape is invalid.
     """
     import tensorflow as tf
 
     for other in kwargs:
         no_effect(f"dropout({other}=)", "the operation ignores arguments but its own")
+    rate = as_number("rate", rate)
     if not 0 <= rate < 1:
         raise ValueError(f"The rate must be in the range [0, 1), but was {rate}.")
     with tf.name_scope(name or "dropout"):
@@ -55,6 +58,11 @@ def dropout(
             seed = _drawn()
         else:
             seed = tf.convert_to_tensor(seed)
+            if not seed.dtype.is_integer:
+                raise TypeError(
+                    "`seed` must be two integers, got a tensor of dtype "
+                    f"{seed.dtype.name}."
+                )
             if seed.shape != [2]:
                 raise ValueError(
                     f"Expected the seed to have a shape [2], but got {seed.shape}."

@@ -351,13 +351,22 @@ def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:
     """Accepts the arguments of older releases with a warning.
 
     Raises:
-        TypeError: Another argument, with Python's message.
+        TypeError: Another argument, with Python's message; or `feed_name` is not a str.
     """
     for name in kwargs:
         if name not in names:
             raise TypeError(f"{kind}() got an unexpected keyword argument '{name}'")
+    check_feed_name(kwargs.get("feed_name"))
     for name in kwargs:
         no_effect(f"{kind}({name}=)", OLD_ARGUMENTS[name])
+
+
+def check_feed_name(name: object) -> None:
+    """Raises TypeError unless the name of a feed is a str or None."""
+    if not isinstance(name, str | None):
+        raise TypeError(
+            f"`feed_name` must be a str or None, got {type(name).__name__} {name!r}."
+        )
 
 
 # Arguments of older releases -> why they have no effect.

@@ -15,7 +15,8 @@ from tensorflow.python.eager import context
 from ipufeed.device.program import executor as params
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.random import ops as random_ops
-from ipufeed.device.system.seeds import reset_ipu_seed
+from ipufeed.device.system.seeds import device_seed, reset_ipu_seed
+from ipufeed.device.system.system import reset_ipu_configuration
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -169,6 +170,38 @@ def test_all_ways_of_running_give_the_same(name):
     reset_ipu_seed(2**40)
     with ipu_scope("/device:IPU:0"):
         np.testing.assert_array_equal(sent(OPS[name]).numpy(), first[0][0])
+
+
+def warnings_of_seeds(caplog):
+    """The messages of lost seeds."""
+    return [each for each in caplog.messages if "reset_ipu_seed" in each]
+
+
+@pytest.mark.parametrize("change", [lambda: configure(2), reset_ipu_configuration])
+def test_a_configuration_that_loses_seeds_warns_once_and_names_the_devices(
+    change, caplog
+):
+    """A later change has no seed to lose."""
+    reset_ipu_seed(5)
+    reset_ipu_seed(5, "/device:IPU:3")
+    change()
+    reset_ipu_configuration()
+
+    assert warnings_of_seeds(caplog) == [
+        "The change of the IPU configuration has reset the seed that reset_ipu_seed had "
+        "set for /device:IPU:0, /device:IPU:3: call reset_ipu_seed after "
+        "configure_ipu_system."
+    ]
+
+
+def test_a_configuration_without_seeds_or_changes_does_not_warn(caplog):
+    """An equal configuration keeps the seed."""
+    configure(2)
+    reset_ipu_seed(5)
+    configure(2)
+
+    assert warnings_of_seeds(caplog) == []
+    assert device_seed(0).seed == 5
 
 
 PROGRAM = """

@@ -14,7 +14,7 @@ from ipufeed.device.config.config import DeviceConnectionType, SelectionOrder
 from ipufeed.device.system import system
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.device.system.state import SYSTEM
-from ipufeed.errors import ConfigError, DeviceOrdinalError
+from ipufeed.errors import ConfigError, DeviceOrdinalError, PoplarFlagsError
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 
@@ -220,6 +220,16 @@ def test_more_ipus_than_there_are_cannot_be_had(auto):
         tf.errors.ResourceExhaustedError, match="Could not find an available device"
     ):
         configured(auto_select_ipus=auto)
+    assert not system.is_configured()
+
+
+def test_the_tiles_of_the_ipu_model_have_a_bound(monkeypatch):
+    """The flag's are those of `ipu_model.tiles_per_ipu`."""
+    flags = f"--use_ipu_model --ipu_model_tiles={2**16 + 1}"
+    monkeypatch.setenv("TF_POPLAR_FLAGS", flags)
+
+    with pytest.raises(PoplarFlagsError, match="tiles must be at most 65536, got 6553"):
+        configured()
     assert not system.is_configured()
 
 

@@ -134,6 +134,44 @@ def test_wrong_types_are_refused():
         ipu.outlined_function(5)
 
 
+NUMBERS = {
+    "rate of dropout": lambda value: ipu.rand_ops.dropout(X, value),
+    "epsilon of group_norm": lambda value: norms.group_norm(X, epsilon=value),
+    "epsilon of layer_norm": lambda value: norms.layer_norm(X, epsilon=value),
+    "epsilon of instance_norm": lambda value: norms.instance_norm(X, epsilon=value),
+    "groups of group_norm": lambda value: norms.group_norm(X, value),
+    "channels_axis of layer_norm": lambda value: norms.layer_norm(X, value),
+    "serialization_factor of serialized_matmul": lambda value: maths.serialized_matmul(
+        X, X.T, value, "a_columns"
+    ),
+    "num_segments of segment_sum": lambda value: maths.segment_sum(X, I2 - 1, value),
+}
+
+
+@pytest.mark.parametrize("argument", NUMBERS)
+@pytest.mark.parametrize("value", [True, "3", None, [1]], ids=str)
+def test_a_number_must_be_one(argument, value):
+    """The error names the argument; True is not 1."""
+    name = argument.split()[0]
+    with pytest.raises(TypeError, match=f"^`{name}` must be an? (int|number), got "):
+        NUMBERS[argument](value)
+
+
+@pytest.mark.parametrize("norm", ["group_norm", "layer_norm", "instance_norm"])
+@pytest.mark.parametrize("epsilon", [-1, float("nan"), float("inf")])
+def test_an_epsilon_must_be_finite_and_not_negative(norm, epsilon):
+    """The results would be NaN, or 0."""
+    with pytest.raises(ValueError, match=r"^`epsilon` must be finite and at least 0"):
+        getattr(norms, norm)(X, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("seed", [np.array([1.7, 2.9]), [True, False], ["1", "2"]])
+def test_a_seed_of_dropout_must_be_of_integers(seed):
+    """A float is not truncated."""
+    with pytest.raises(TypeError, match=r"^`seed` must be two integers, got a tensor"):
+        ipu.rand_ops.dropout(X, seed=seed)
+
+
 def test_sizes_of_batches_must_fit():
     """As TensorFlow's error of an invalid argument."""
     with pytest.raises(tf.errors.InvalidArgumentError, match="logit_length has"):

@@ -1,5 +1,6 @@
 """Notes give their argument back; errors of refused names have the replacement."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -27,8 +28,9 @@ def test_dtypes_and_names_are_found():
     assert op_util.get_accumulator_dtype(variable, tf.float16) == tf.float16
     given = op_util.get_accumulator_dtype(variable, lambda each: each.dtype.name)
     assert given == tf.float32
-    with pytest.raises(TypeError, match="got 'no dtype'"):
-        op_util.get_accumulator_dtype(variable, "no dtype")
+    for wrong in ("no dtype", True, np.ones(2)):
+        with pytest.raises(TypeError, match="must be None, a dtype, or a function of"):
+            op_util.get_accumulator_dtype(variable, wrong)
     assert op_util.get_activation_name("gelu") == "gelu"
     assert op_util.get_activation_name(tf.nn.relu) == "relu"
     with pytest.raises(TypeError, match="got int 5"):

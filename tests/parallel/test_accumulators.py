@@ -8,6 +8,7 @@ from accumulating import INNER, V2, v1
 
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.keras.optimizers import wrappers
 from ipufeed.parallel.optimizers import accumulation, optimizers
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
@@ -179,11 +180,27 @@ def test_the_older_form_is_for_descent_and_momentum():
         older(INNER["adam"](), 2)
 
 
-@pytest.mark.parametrize("dtype", [3.5, int, object(), tf.int32, "float99"])
-def test_a_dtype_must_be_one(dtype):
-    """Of floating point, as gradients are; a Python type is none."""
+@pytest.mark.parametrize(
+    "accumulating",
+    [
+        lambda dtype: V2(INNER["descent"](), 2, dtype=dtype),
+        lambda dtype: accumulation.CrossReplicaGradientAccumulationOptimizerV2(
+            INNER["descent"](), 2, dtype=dtype
+        ),
+        lambda dtype: wrappers.GradientAccumulationOptimizer(
+            keras.optimizers.SGD(), 2, dtype=dtype
+        ),
+    ],
+    ids=["V2", "CrossReplicaV2", "Keras"],
+)
+@pytest.mark.parametrize(
+    "dtype",
+    [3.5, int, object(), tf.int32, "float99", True, 1, np.array([1.0, 2.0])],
+)
+def test_a_dtype_must_be_one(accumulating, dtype):
+    """Of floating point, as gradients are; True and an array are not dtypes."""
     with pytest.raises(TypeError, match=r"`dtype` must be None, a tf.DType"):
-        V2(INNER["descent"](), 2, dtype=dtype)
+        accumulating(dtype)
 
 
 def test_reduction_methods_are_parsed():

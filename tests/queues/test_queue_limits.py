@@ -1,9 +1,15 @@
 """What queues refuse, and the numbers that their limits take."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipufeed.keras.model_options import (
+    set_infeed_queue_options,
+    set_outfeed_queue_options,
+)
 from ipufeed.queues import (
     IPUInfeedQueue,
     IPUOutfeedMode,
@@ -39,6 +45,25 @@ def test_depths_may_be_arrays_without_dimensions():
     assert type(queue._prefetch_depth) is int
     with pytest.raises(ValueError, match="prefetch_depth must be an integer"):
         IPUInfeedQueue(tf.data.Dataset.range(1), prefetch_depth=np.array([3]))
+
+
+@pytest.mark.parametrize("name", [1, True, b"x"])
+@pytest.mark.parametrize(
+    "queue",
+    [
+        lambda name: IPUInfeedQueue(tf.data.Dataset.range(1), feed_name=name),
+        lambda name: IPUOutfeedQueue(feed_name=name),
+        lambda name: set_infeed_queue_options(SimpleNamespace(), feed_name=name),
+        lambda name: set_outfeed_queue_options(SimpleNamespace(), feed_name=name),
+    ],
+    ids=["infeed", "outfeed", "infeed of Keras", "outfeed of Keras"],
+)
+def test_the_name_of_a_feed_must_be_a_str(queue, name, caplog):
+    """Although it has no effect."""
+    with pytest.raises(TypeError, match="`feed_name` must be a str or None, got "):
+        queue(name)
+
+    assert caplog.text == ""
 
 
 def test_errors_of_eager_calls_are_their_text_alone():

@@ -47,8 +47,9 @@ class MultiReplicaDistributionConfig(Category):
     """Replicas of one program in several processes.
 
     Attributes:
-        process_count: The number of processes. Default: 0, not distributed.
-        process_index: The index of this process, in [0, process_count). Default: 0.
+        process_count: The number of processes, in [0, 2**31). Default: 0, not distributed.
+        process_index: The index of this process, in [0, process_count). Default: 0, the
+            only one without a count.
     """
 
     process_count: int = 0
@@ -116,7 +117,7 @@ class IPUDeviceModelConfig(Category):
 
     Attributes:
         compile_ipu_code: Also compile the code for an IPU. Default: True.
-        tiles_per_ipu: Default: 0, the version's number of tiles.
+        tiles_per_ipu: In [0, 65536]. Default: 0, the version's number of tiles.
         version: "ipu1", "ipu2" or "ipu21". Default: "ipu2".
     """
 

@@ -54,6 +54,8 @@ __all__ = [
 # Tiles of an IPU, by the version of the hardware.
 TILES = {"ipu1": 1216, "ipu2": 1472, "ipu21": 1472}
 DEFAULT_VERSION = "ipu2"
+MOST_TILES = 2**16  # of an IPU of the IPU Model
+MOST_PROCESSES = 2**31 - 1
 
 
 class IPUConfig(Category):
@@ -125,7 +127,8 @@ class IPUConfig(Category):
             use_ipu_model: Check for the IPU Model instead of hardware. Default: False.
 
         Raises:
-            ConfigError: The selections of IPUs exclude each other.
+            ConfigError: The selections of IPUs exclude each other, or there is a
+                `process_index` without a `process_count`.
             ValueError: A number is out of range, or a required one is missing.
             TypeError: An item of a list is of a wrong type.
         """
@@ -175,6 +178,11 @@ def _require_at_least(name: str, value: int, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}.")
 
 
+def _require_at_most(name: str, value: int, most: int) -> None:
+    if value > most:
+        raise ValueError(f"{name} must be in [0, {most}], got {value}.")
+
+
 def _check_selection(config: IPUConfig, use_ipu_model: bool) -> None:
     if is_set(config.auto_select_ipus) and is_set(config.select_ipus):
         raise ConfigError(
@@ -211,6 +219,9 @@ def _check_versions(config: IPUConfig, use_ipu_model: bool) -> None:
         )
     if use_ipu_model and not config.ipu_model.version:
         raise ValueError("ipu_model.version must be set when using the IPUModel.")
+    _require_at_most(
+        "ipu_model.tiles_per_ipu", config.ipu_model.tiles_per_ipu, MOST_TILES
+    )
     for category in ("device_connection", "ipu_model"):
         version = getattr(config, category).version
         if version and version not in TILES:
@@ -242,12 +253,18 @@ def _check_io_tiles(config: IPUConfig, use_ipu_model: bool) -> None:
 def _check_replicas(config: IPUConfig, use_ipu_model: bool) -> None:
     distribution = config.experimental.multi_replica_distribution
     count, index = distribution.process_count, distribution.process_index
+    name = "experimental.multi_replica_distribution"
+    _require_at_most(f"{name}.process_count", count, MOST_PROCESSES)
     if count and use_ipu_model:
         raise ConfigError(
             "Multi-replica distribution is not supported on the IPU model."
         )
+    if index and not count:
+        raise ConfigError(
+            f"{name}.process_index is {index} and {name}.process_count is 0, which means "
+            "one process: set the number of processes, too, or leave out the index."
+        )
     if count and index >= count:
-        name = "experimental.multi_replica_distribution"
         raise ValueError(
             f"{name}.process_index must be in the range [0, {name}.process_count), got "
             f"{index} of {count}."

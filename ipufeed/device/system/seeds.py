@@ -41,6 +41,9 @@ def reset_ipu_seed(
     datasets: seed those with `tf.random.set_seed` or their own arguments. Runs that have
     begun keep their seed.
 
+    Call it after `configure_ipu_system`: a configuration that differs from the one before,
+    and `reset_ipu_configuration`, remove the seed, and log a warning.
+
     Args:
         seed: In [-2**63, 2**63).
         device: The device. Default: "/device:IPU:0".

@@ -86,7 +86,8 @@ def configure_ipu_system(
         device: The host of the IPUs. There is one, so another value has no effect, with a
             warning. Default: "cpu".
         reset_configuration: Whether a different configuration is replaced, with a warning;
-            an equal one is kept. Default: True.
+            an equal one is kept. The first and a different one remove the seeds of
+            `reset_ipu_seed`, with a warning. Default: True.
 
     Raises:
         TypeError: `config` is not a config, or a flag is not a bool.
@@ -154,13 +155,26 @@ def _connection_type(config: IPUConfig, flags: Flags) -> DeviceConnectionType:
     return connection
 
 
-@STATE.part("system")
 def reset_ipu_configuration() -> None:
     """Removes the configuration and the seeds, and detaches from all IPUs.
 
-    The next program on a device attaches again. Running programs are not affected: their
-    runner checks `generation()`.
+    It logs a warning if `reset_ipu_seed` had set a seed. The next program on a device
+    attaches again. Running programs are not affected: their runner checks `generation()`.
     """
+    with SYSTEM.lock:
+        if SYSTEM.seeds:
+            names = ", ".join(f"/device:IPU:{each}" for each in sorted(SYSTEM.seeds))
+            LOGGER.warning(
+                "The change of the IPU configuration has reset the seed that "
+                "reset_ipu_seed had set for %s: call reset_ipu_seed after "
+                "configure_ipu_system.",
+                names,
+            )
+        _reset()
+
+
+@STATE.part("system")
+def _reset() -> None:
     with SYSTEM.lock:
         SYSTEM.config = None
         SYSTEM.flags = None

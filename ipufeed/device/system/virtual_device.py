@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipufeed.device.config.config import IPUConfig, as_tuple, is_set, tiles_per_ipu
+from ipufeed.device.config.config import (
+    MOST_TILES,
+    IPUConfig,
+    as_tuple,
+    is_set,
+    tiles_per_ipu,
+)
 from ipufeed.device.config.enums import DeviceConnectionType, SelectionOrder
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system import topology
+from ipufeed.errors import PoplarFlagsError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +88,7 @@ def virtual_devices(config: IPUConfig, flags: Flags) -> tuple[VirtualDevice, ...
         tf.errors.ResourceExhaustedError: There are not enough IPUs.
         tf.errors.InvalidArgumentError: There is no such hardware ID.
         ValueError: There are more devices than can be registered.
+        PoplarFlagsError: The flag's number of tiles is out of range.
     """
     groups = _groups(config, flags)
     if len(groups) > topology.NUM_IPUS:
@@ -88,6 +96,11 @@ def virtual_devices(config: IPUConfig, flags: Flags) -> tuple[VirtualDevice, ...
             f"At most {topology.NUM_IPUS} devices can be configured, got {len(groups)}."
         )
     tiles = tiles_per_ipu(config, flags.use_ipu_model)
+    if flags.ipu_model_tiles > MOST_TILES:
+        raise PoplarFlagsError(
+            f"TF_POPLAR_FLAGS: --ipu_model_tiles must be at most {MOST_TILES}, got "
+            f"{flags.ipu_model_tiles}."
+        )
     if flags.use_ipu_model and flags.ipu_model_tiles > 0:
         tiles = flags.ipu_model_tiles
     io_tiles = config.io_tiles.num_io_tiles

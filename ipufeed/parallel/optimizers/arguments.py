@@ -16,7 +16,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ipufeed.checks import as_member
+from ipufeed.checks import as_member, dtype_or_none
 from ipufeed.tf_types import DType, GradAndVar, Operation, Tensor, Variable
 
 # A tf.DType, a function of a variable or tensor that returns a dtype, or None.
@@ -97,16 +97,11 @@ def check_dtype(given: object, argument: str, of: str = "variable") -> Accumulat
     Raises:
         TypeError: It is none of these, or the dtype has no sums.
     """
-    import tensorflow as tf
-
     if given is None or (callable(given) and not isinstance(given, type)):
         return given
-    try:
-        found = tf.as_dtype(given).base_dtype
-    except TypeError:
-        found = None
+    found = dtype_or_none(given)
     if found is not None and _can_be_summed(found, fractions=of == "variable"):
-        return found
+        return found.base_dtype
     kind = "of floating point" if of == "variable" else "of numbers"
     got = type(given).__name__ if found is None else "dtype"
     raise TypeError(

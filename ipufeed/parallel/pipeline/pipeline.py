@@ -178,7 +178,8 @@ def pipeline(
     )
     option_checks.check_optimizer_function(optimizer_function)
     training = optimizer_function is not None
-    reduction = Reduction.parse(reduction_method) if training else Reduction.SUM
+    method = Reduction.parse(reduction_method)
+    reduction = method if training else Reduction.SUM
     option_checks.check_update(continuous_weight_updates, serialization, reduction)
     kind = checks.check_schedule(pipeline_schedule, serialization)
     mode = checks.check_recomputation(recomputation_mode, kind)
@@ -240,7 +241,7 @@ def pipeline(
                 not gradient_accumulation_for_captured_grads
             ),
             offload_weight_update_variables=bool(offload_weight_update_variables),
-            reduction_method=reduction_method not in (Reduction.SUM, "SUM", "sum"),
+            reduction_method=method is not Reduction.SUM,
         )
     schedule = Schedule(kind, checks.without_all_devices(mapping), training)
     count = checks.check_scheduled(count, schedule, serialization, _uses_io_tiles())

@@ -275,6 +275,15 @@ def test_operations_are_placed_on_io_tiles_that_there_are():
             },
             r"process_index must be in the range \[0, .*process_count\), got 2 of 2",
         ),
+        (
+            {"experimental.multi_replica_distribution.process_count": 2**31},
+            r"experimental.multi_replica_distribution.process_count must be in "
+            r"\[0, 2147483647\], got 2147483648",
+        ),
+        (
+            {"ipu_model.tiles_per_ipu": 2**70},
+            rf"ipu_model.tiles_per_ipu must be in \[0, 65536\], got {2**70}",
+        ),
     ],
 )
 def test_a_number_out_of_range_is_refused_by_name(values, message):
@@ -301,10 +310,15 @@ def test_stochastic_rounding_takes_the_bool_that_it_once_was():
 
 
 def test_a_process_index_needs_a_process_count():
-    """Without one any index is accepted."""
+    """The error names both."""
     config = IPUConfig()
-    config.experimental.multi_replica_distribution.process_index = 3
+    distribution = config.experimental.multi_replica_distribution
+    distribution.process_index = 1
 
+    name = r"experimental\.multi_replica_distribution\.process"
+    with pytest.raises(ConfigError, match=f"^{name}_index is 1 and {name}_count is 0"):
+        config.validate()
+    distribution.process_count = 2
     config.validate()
 
 

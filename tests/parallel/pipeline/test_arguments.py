@@ -202,6 +202,12 @@ CASES = {
         TypeError,
         "outfeed_loss must be a bool, got int 2.",
     ),
+    "a reduction without an optimizer that is not a method": (
+        {"reduction_method": 3},
+        ValueError,
+        "Cannot parse 3 as one of GradientAccumulationReductionMethod. Valid values are: "
+        "SUM, MEAN, RUNNING_MEAN.",
+    ),
     "an optimizer function that is none": (
         {"optimizer_function": 3},
         TypeError,
