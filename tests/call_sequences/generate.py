@@ -126,7 +126,7 @@ KINDS = {
     "outfeed": 4,
     "start": 3,
     "delete_infeed": 2,
-    "delete_outfeed": 2,
+    "delete_outfeed": 4,
     "drop": 2,
     "configure": 5,
     "set_executor": 2,
