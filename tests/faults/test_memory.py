@@ -142,7 +142,8 @@ def test_a_queue_that_is_dropped_frees_what_it_has_read_ahead():
     gc.collect()
     until(lambda: live_feeders() <= before)
     tensors = [tf.fill([floats], 1.0) for _ in range(6)]
-    assert rss_bytes() < start + (6 + 3) * 4 * floats
+    # Twice six, if they were kept; what else the process allocates is below five.
+    assert rss_bytes() < start + (6 + 5) * 4 * floats
     assert len(tensors) == 6
 
 

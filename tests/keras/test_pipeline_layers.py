@@ -41,6 +41,33 @@ def with_shared_layers(stage=lambda k: tf.name_scope("unused")):
     return keras.Model(inputs, outputs, name="shared")
 
 
+class OfItsOwn(keras.Model):
+    """Its `call` cannot be followed: it asks for values of its inputs' batch size."""
+
+    def __init__(self, first=None):
+        super().__init__()
+        with tf.name_scope("unused") if first is None else first:
+            self.dense = layers.Dense(models.CLASSES)
+
+    def call(self, inputs):
+        return self.dense(tf.reshape(inputs, [inputs.shape[0], models.FEATURES]))
+
+
+def test_a_subclass_without_stages_trains_beside_a_pipelined_model(strategy):
+    """A PipelineStage was entered in this process; its own layers have none."""
+    with strategy.scope():
+        with PipelineStage(0):
+            layers.Dense(1)
+        model = models.compiled(OfItsOwn, "sgd", steps_per_execution=4)
+        staged = models.compiled(
+            lambda: OfItsOwn(PipelineStage(0)), "sgd", steps_per_execution=4
+        )
+    data = models.dataset(4).take(4)
+    assert len(model.fit(data, verbose=0, shuffle=False).history["loss"]) == 1
+    with pytest.raises(ValueError, match="which a pipeline needs"):
+        staged.fit(data, verbose=0, shuffle=False)
+
+
 def test_layers_are_called_as_in_a_model(strategy):
     """`training` reaches layers of layers; each call's losses count, a regularizer once."""
     with strategy.scope():

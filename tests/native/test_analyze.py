@@ -50,7 +50,8 @@ class Counter {
 def test_a_lock_that_is_missing_or_kept_is_found(tmp_path, peek, found):
     """By -Wthread-safety, as an error, through the annotations of core/mutex.h."""
     (tmp_path / "core").mkdir()
-    shutil.copy(ROOT / "ipufeed/cc/core/mutex.h", tmp_path / "core")
+    for name in ("mutex.h", "cpu_relax.h"):
+        shutil.copy(ROOT / "ipufeed/cc/core" / name, tmp_path / "core")
     (tmp_path / "counter.h").write_text(COUNTER.replace("PEEK", peek))
     (tmp_path / "counter.cc").write_text(
         '#include "counter.h"\nint main() { return ipufeed::Counter().peek(); }\n'
