@@ -1,12 +1,13 @@
 #include "xla/compile/xla_compilation.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/util/env_var.h"
 #include "xla/client/executable_build_options.h"
 #include "xla/xla.pb.h"
 
@@ -14,8 +15,9 @@ namespace ipufeed {
 namespace {
 
 void leave_reductions_to_xla(xla::DebugOptions* options) {
-  const char* flags = std::getenv("XLA_FLAGS");
-  if (flags != nullptr && std::strstr(flags, "ynn_fusion_type") != nullptr) return;
+  std::string flags;
+  tensorflow::ReadStringFromEnvVar("XLA_FLAGS", "", &flags).IgnoreError();
+  if (absl::StrContains(flags, "ynn_fusion_type")) return;
   auto* fusions = options->mutable_xla_cpu_experimental_ynn_fusion_type();
   const auto left =
       std::remove(fusions->begin(), fusions->end(),
