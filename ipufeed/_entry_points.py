@@ -72,7 +72,7 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_set_on_first_use", [ON_FIRST_USE], INT32),
     ("ipufeed_set_log_cycle_count", [INT32], INT32),
     ("ipufeed_forget_first_uses", [], INT32),
-    # parallel/collectives/processes.py has the callback's type
+    # parallel/collectives/joining.py has the callback's type
     ("ipufeed_set_processes", [INT32, INT32, ctypes.c_void_p], INT32),
     ("ipufeed_last_collective_run_failed", [], INT32),
     ("ipufeed_set_ipus", [INT32, INT32], INT32),

@@ -32,9 +32,9 @@ from ipufeed.tf_types import Operation, Tensor
 
 def _join_processes(count: int, index: int) -> None:
     """Makes this process one of the group that runs replicas of its programs."""
-    from ipufeed.parallel.collectives import processes
+    from ipufeed.parallel.collectives import joining
 
-    processes.join(count, index)
+    joining.join(count, index)
 
 
 def _extend_keras() -> None:

@@ -93,8 +93,7 @@ ALLOWED = {
     "executable": set(),
     # Programs of several IPUs.
     "parallel.collectives": {
-        *("device.log", "queues", "_native", "interruptible"),
-        *("checks", "no_effect", "tf_types"),
+        *("device.log", "queues", "_native", "checks", "no_effect", "tf_types"),
     },
     "parallel.optimizers": {
         *("parallel.collectives", "device.program", "queues", "_native"),

@@ -17,6 +17,7 @@ MODULES = (
     "device",
     "pipelines",
     "replicas",
+    "processes",
     "executables",
     "variables",
     "keras",

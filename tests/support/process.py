@@ -1,7 +1,8 @@
 """One of the processes of test_several_processes.py: says what comes of each collective.
 
     TF_CONFIG=... python process.py [early | starved ELEMENTS [leaves] |
-                                     mixed ELEMENTS STEPS SIZE | unlike STEPS SIZE KIND]
+                                     mixed ELEMENTS STEPS SIZE | unlike STEPS SIZE KIND |
+                                     stopped]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
 process go without a word, and that one prints what it gets of them. With `early` they go
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -28,10 +30,12 @@ import tensorflow as tf
 from models import Pipelined, v1
 from tensorflow.python.data.experimental.ops import testing
 
+from ipufeed import _native
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import loops
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.collectives import processes
 from ipufeed.parallel.collectives.peers import reach
 from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
 from ipufeed.queues import IPUInfeedQueue
@@ -186,6 +190,39 @@ def be_unlike(steps: int, size: int, kind: str) -> None:
     os._exit(0)
 
 
+def stop_waiting() -> None:
+    """The first process stops its program while that waits for the others."""
+    configure(1)
+    if INDEX > 0:
+        wait_for_the_first(listens=True)
+        wait_for_the_first(listens=False)
+        os._exit(0)
+    threads = record_threads()
+    results: list[Any] = []
+    running = threading.Thread(target=lambda: results.append(totals(4, None)))
+    running.start()
+    while not threads:
+        time.sleep(0.01)
+    _native.entry().ipufeed_stop_programs(b"the test")
+    running.join(60.0)
+    print_result("stopped", results)
+    print_result("next", totals(4, None))
+    os._exit(0)
+
+
+def record_threads() -> set[int]:
+    """The threads that have begun a collective between processes from now on."""
+    threads: set[int] = set()
+    reduce = processes.Group.reduce
+
+    def recording(self: processes.Group, *arguments: Any) -> Any:
+        threads.add(threading.get_ident())
+        return reduce(self, *arguments)
+
+    processes.Group.reduce = recording
+    return threads
+
+
 def wait_for_the_first(listens: bool) -> None:
     """Until the first process listens, or no longer does."""
     while (reach(CLUSTER["cluster"]["worker"][0]) is None) != listens:
@@ -201,6 +238,12 @@ def main() -> None:
         mix(*map(int, sys.argv[2:]))
     if sys.argv[1:2] == ["unlike"]:
         be_unlike(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    if sys.argv[1:] == ["stopped"]:
+        stop_waiting()
+    configure(1)
+    threads = record_threads()
+    print_result("many sums", totals(100, None, steps=100))
+    print_result("threads", len(threads))
     for ipus in (1, 2):
         configure(ipus)
         print_result(f"sums on {ipus}", run(sums))

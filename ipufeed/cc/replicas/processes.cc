@@ -1,19 +1,17 @@
 #include "replicas/processes.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <string>
-#include <system_error>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/guard.h"
 #include "core/ipus.h"
-#include "core/mutex.h"
 #include "core/wait.h"
+#include "replicas/collective_thread.h"
 #include "run/collective_runs.h"
 #include "run/stall.h"
 #include "tensorflow/core/framework/types.h"
@@ -25,74 +23,141 @@ std::atomic<int> processes{1};
 std::atomic<int> own_index{0};
 std::atomic<OnCollective> on_collective{nullptr};
 
-constexpr std::size_t kErrorSize = 4096;
+// After this time, and then each time after as long again, a wait checks that the other
+// processes are alive and in the same program.
+constexpr std::int64_t kCheckNs = 500'000'000;
 
-// The tensors of one dtype, and the thread that has them reduced. It may outlive its
-// caller: a process that does not answer cannot be interrupted.
-struct Asked {
-  int dtype = 0;
-  std::int64_t count = 0;
-  std::vector<char> data;
-  std::int64_t lane = 0;
-  std::int64_t reduction = 0;
-  int mean = 0;
-  std::int64_t run = 0;
-  std::int64_t number = 0;
-  std::string what;
-  std::atomic<int> wanted{1};
-  static_assert(sizeof(std::atomic<int>) == sizeof(int));
+// The check of a wait: a call on a thread of its own.
+class PeerCheck {
+ public:
+  // request, listener: of the wait.
+  PeerCheck(CollectiveCall request, Wakeable* listener)
+      : request_(std::move(request)), listener_(listener) {
+    request_.checks = true;
+    request_.count = 0;
+  }
+  ~PeerCheck() {
+    if (thread_ != nullptr) thread_->give_back();
+  }
+  PeerCheck(const PeerCheck&) = delete;
+  PeerCheck& operator=(const PeerCheck&) = delete;
 
-  Mutex mutex;
-  CondVar answered;
-  bool done IPUFEED_GUARDED_BY(mutex) = false;
-  absl::Status status IPUFEED_GUARDED_BY(mutex);
+  // When next() has something to do, unless the listener is woken before.
+  std::int64_t next_ns() const { return thread_ == nullptr ? next_ns_ : kNoDeadline; }
+
+  // Starts the next check if it is due. The error of the last one, if it has ended.
+  absl::Status next() {
+    if (thread_ != nullptr && thread_->has_returned()) {
+      absl::Status status = thread_->status();
+      thread_->give_back();
+      thread_ = nullptr;
+      next_ns_ = now_ns() + kCheckNs;
+      return status;
+    }
+    if (thread_ == nullptr && now_ns() >= next_ns_) {
+      thread_ = CollectiveThread::take();
+      if (thread_ == nullptr) {
+        next_ns_ = now_ns() + kCheckNs;
+      } else {
+        thread_->start(request_, listener_);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  CollectiveCall request_;
+  Wakeable* const listener_;
+  CollectiveThread* thread_ = nullptr;
+  std::int64_t next_ns_ = now_ns() + kCheckNs;
 };
 
-absl::Status answer_of(Asked* asked) {
-  std::string message(kErrorSize, '\0');
-  const int code = on_collective.load(std::memory_order_acquire)(
-      asked->lane, asked->reduction, asked->mean, asked->dtype, asked->data.data(),
-      asked->count, reinterpret_cast<const int*>(&asked->wanted), asked->run,
-      asked->number, asked->what.c_str(), message.data(),
-      static_cast<std::int64_t>(message.size()));
-  if (code == 0) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(code), message.c_str());
-}
+// Wakes the wait of a collective when its program is stopped.
+class WokenByStop {
+ public:
+  WokenByStop(Program* program, Wakeable* wakeable)
+      : program_(*program), wakeable_(wakeable) {
+    program_.add(wakeable_);
+  }
+  ~WokenByStop() { program_.remove(wakeable_); }
+  WokenByStop(const WokenByStop&) = delete;
+  WokenByStop& operator=(const WokenByStop&) = delete;
 
-void ask(const std::shared_ptr<Asked>& asked) {
-  absl::Status status =
-      guarded("a collective between processes", [&] { return answer_of(asked.get()); });
-  MutexLock lock(asked->mutex);
-  asked->status = std::move(status);
-  asked->done = true;
-  asked->answered.notify_all();
-}
+ private:
+  Program& program_;
+  Wakeable* const wakeable_;
+};
 
-absl::Status wait_for_answer(const Program& program, Asked* asked) {
-  constexpr std::int64_t kSliceNs = 20'000'000;  // a stop does not wake this wait
+absl::Status wait_for_answer(Program* program, const CollectiveCall& call,
+                             CollectiveThread* thread) {
   StallWatch stall;
-  MutexLock lock(asked->mutex);
-  while (!asked->done) {
+  const WokenByStop woken(program, thread);
+  PeerCheck check(call, thread);
+  for (;;) {
     const std::int64_t report_ns = stall.next_report_ns();
-    asked->answered.wait_for_ns(asked->mutex, kSliceNs);
-    if (asked->done) break;
-    if (program.stopped()) {
-      asked->wanted.store(0, std::memory_order_relaxed);
-      const absl::Status why = program.stop_status();
+    if (thread->wait(*program, std::min(report_ns, check.next_ns()))) {
+      return thread->status();
+    }
+    if (program->stopped()) {
+      const absl::Status why = program->stop_status();
       return absl::Status(
           why.code(),
           absl::StrCat("The program was stopped while process ", process_index(),
                        " waited for the others: ", why.message()));
     }
+    TF_RETURN_IF_ERROR(check.next());
     if (report_ns != kNoDeadline && now_ns() >= report_ns) {
-      stall.report(program, absl::StrCat("process ", process_index(),
-                                         " waits in a collective, and of the ",
-                                         process_count() - 1,
-                                         " others not all have come this far: the "
-                                         "program of one is slower, or has ended"));
+      stall.report(*program, absl::StrCat("process ", process_index(),
+                                          " waits in a collective, and of the ",
+                                          process_count() - 1,
+                                          " others not all have come this far: the "
+                                          "program of one is slower, or has ended"));
     }
   }
-  return asked->status;
+}
+
+// Reduces the tensors of one dtype, as one piece of memory.
+absl::Status reduce_piece(Program* program, const CollectiveRequest& request,
+                          tensorflow::DataType dtype,
+                          const std::vector<const Brought*>& tensors,
+                          CollectiveThread* thread) {
+  const auto width = static_cast<std::size_t>(tensorflow::DataTypeSize(dtype));
+  CollectiveCall call;
+  call.function = on_collective.load(std::memory_order_acquire);
+  call.lane = std::int64_t{program->ordinal()} * kMostIpus + current_context().ipu;
+  call.reduction = static_cast<std::int64_t>(request.reduction);
+  call.mean = request.collective == Collective::kMean;
+  call.dtype = dtype;
+  for (const Brought* each : tensors) call.count += each->result_count;
+  call.run = program->collective_run();
+  call.what = absl::StrCat(name_of(request), " of ", call.count, " numbers of ",
+                           tensorflow::DataTypeString(dtype));
+  std::byte* const data =
+      thread->reserve(static_cast<std::size_t>(call.count + kTags) * width);
+  if (data == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("There is no memory for ", call.what, " between processes."));
+  }
+  std::byte* piece = data;
+  for (const Brought* each : tensors) {
+    const auto bytes = static_cast<std::size_t>(each->result_count) * width;
+    if (bytes > 0) std::memcpy(piece, each->input, bytes);
+    piece += bytes;
+  }
+  call.number =
+      begin_collective_wait(program->ordinal(), call.lane, call.run, call.what);
+  thread->start(call, nullptr);
+  const absl::Status status = wait_for_answer(program, call, thread);
+  end_collective_wait(program->ordinal(), call.lane);
+  TF_RETURN_IF_ERROR(status);
+  program->step_clock().take(now_ns());  // as of replicas: replica_lowering.cc
+  const std::byte* reduced = thread->reduced();
+  for (const Brought* each : tensors) {
+    const auto bytes = static_cast<std::size_t>(each->result_count) * width;
+    if (bytes > 0) std::memcpy(each->result, reduced, bytes);
+    reduced += bytes;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -132,52 +197,20 @@ absl::Status is_between_processes(CollectiveRequest* request, int replicas,
 }
 
 absl::Status reduce_over_processes(Program& program, const CollectiveRequest& request) {
-  const Context& context = current_context();
-  const std::int64_t run = program.collective_run();
-  // By dtype, each in one piece.
-  std::map<int, std::vector<const Brought*>> pieces;
+  std::map<tensorflow::DataType, std::vector<const Brought*>> pieces;
   for (const Brought& each : request.tensors) pieces[each.dtype].push_back(&each);
-  for (const auto& [dtype, tensors] : pieces) {
-    const auto width = static_cast<std::size_t>(
-        tensorflow::DataTypeSize(static_cast<tensorflow::DataType>(dtype)));
-    const auto asked = std::make_shared<Asked>();
-    asked->dtype = dtype;
-    for (const Brought* each : tensors) asked->count += each->result_count;
-    asked->data.resize(static_cast<std::size_t>(asked->count) * width);
-    asked->lane = std::int64_t{program.ordinal()} * kMostIpus + context.ipu;
-    asked->reduction = static_cast<std::int64_t>(request.reduction);
-    asked->mean = request.collective == Collective::kMean ? 1 : 0;
-    asked->run = run;
-    asked->what = absl::StrCat(
-        name_of(request), " of ", asked->count, " numbers of ",
-        tensorflow::DataTypeString(static_cast<tensorflow::DataType>(dtype)));
-    char* piece = asked->data.data();
-    for (const Brought* each : tensors) {
-      const auto bytes = static_cast<std::size_t>(each->result_count) * width;
-      if (bytes > 0) std::memcpy(piece, each->result, bytes);
-      piece += bytes;
-    }
-    asked->number =
-        begin_collective_wait(program.ordinal(), asked->lane, run, asked->what);
-    try {
-      std::thread(ask, asked).detach();
-    } catch (const std::system_error&) {
-      end_collective_wait(program.ordinal(), asked->lane);
-      return absl::ResourceExhaustedError(
-          "There is no thread for a collective between processes.");
-    }
-    const absl::Status answer = wait_for_answer(program, asked.get());
-    end_collective_wait(program.ordinal(), asked->lane);
-    TF_RETURN_IF_ERROR(answer);
-    program.step_clock().take(now_ns());  // as of replicas: replica_lowering.cc
-    piece = asked->data.data();
-    for (const Brought* each : tensors) {
-      const auto bytes = static_cast<std::size_t>(each->result_count) * width;
-      if (bytes > 0) std::memcpy(each->result, piece, bytes);
-      piece += bytes;
-    }
+  CollectiveThread* const thread = CollectiveThread::take();
+  if (thread == nullptr) {
+    return absl::ResourceExhaustedError(
+        "There is no thread for a collective between processes.");
   }
-  return absl::OkStatus();
+  absl::Status status;
+  for (const auto& [dtype, tensors] : pieces) {
+    status = reduce_piece(&program, request, dtype, tensors, thread);
+    if (!status.ok()) break;
+  }
+  thread->give_back();
+  return status;
 }
 
 }  // namespace ipufeed

@@ -428,9 +428,13 @@ void Replicas::wake() {
   for (const auto& [ipu, replicas] : of_ipus_) replicas->wake();
 }
 
-absl::Status run_collective_alone(const CollectiveRequest& request) {
+absl::Status check_collective_alone(const CollectiveRequest& request) {
   TF_RETURN_IF_ERROR(check_sizes(request, 1));
-  TF_RETURN_IF_ERROR(check_dtypes(request));
+  return check_dtypes(request);
+}
+
+absl::Status run_collective_alone(const CollectiveRequest& request) {
+  TF_RETURN_IF_ERROR(check_collective_alone(request));
   do_part({&request}, 0);
   return absl::OkStatus();
 }

@@ -113,7 +113,8 @@ class Replicas final : public Wakeable {
 // The collective's description, by its public name.
 const char* name_of(const CollectiveRequest& request);
 
-// The collective of one replica alone.
+// The collective of one replica alone, and only its checks.
+absl::Status check_collective_alone(const CollectiveRequest& request);
 absl::Status run_collective_alone(const CollectiveRequest& request);
 
 }  // namespace ipufeed

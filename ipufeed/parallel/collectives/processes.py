@@ -26,19 +26,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import re
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
-from ipufeed.interruptible import run_interruptibly
 from ipufeed.parallel.collectives.addresses import addresses, warn_of_network
 from ipufeed.parallel.collectives.peers import (
     LEAVING_S,
@@ -47,17 +44,17 @@ from ipufeed.parallel.collectives.peers import (
     Peers,
     Request,
 )
-from ipufeed.tf_types import ConfigProto, Session, Tensor
+from ipufeed.tf_types import ConfigProto
 
 if TYPE_CHECKING:
-    from _ctypes import CFuncPtr
+    from collections.abc import Callable
 
-INTERNAL = 13  # of absl's status codes
 # Each collective carries two tags that are equal in all processes if these are in the same
 # program: the program's number modulo this, and its square (if the means of both agree,
 # the numbers are equal). They are small enough for the dtype to represent the sum of the
 # squares exactly: of 28 processes in a bfloat16, of 64 in a float32.
 TAGS = {2: 4, 4: 512, 8: 512}  # by the dtype's size in bytes
+TAG_COUNT = 2  # kTags of ipufeed/cc/replicas/collective_thread.h
 # After this time a wait logs the processes that are late; then after twice as long, and so
 # on.
 LOG_S = 10.0
@@ -69,21 +66,30 @@ LINGER_S = 5.0
 # By Reduction of ipufeed/cc/replicas/replicas.h.
 MERGES = ("Add", "Mul", "Min", "Max")
 
-ON_COLLECTIVE = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_int64,
-    ctypes.c_int64,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.POINTER(ctypes.c_int),
-    ctypes.c_int64,
-    ctypes.c_int64,
-    ctypes.c_char_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-)
+
+class Wait:
+    """A collective that has waited for long, as the checks of its peers see it.
+
+    Args:
+        request: The collective.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.start, self.pause_s = time.monotonic(), LOG_S
+        self.past_since: float | None = None
+
+
+class InProgress(NamedTuple):
+    """A collective whose call has not returned.
+
+    Attributes:
+        request: The collective.
+        wanted: [0] is 0 once its program has given it up.
+    """
+
+    request: Request
+    wanted: ctypes._Pointer[ctypes.c_int]
 
 
 class Group:
@@ -107,7 +113,11 @@ class Group:
         self.count, self.index = count, index
         found = addresses(count, index)
         self.lock = threading.Lock()
-        self.sessions: dict[int, tuple[Session, Tensor, Tensor]] = {}  # by request.key
+        # By request.key: reduces an array.
+        self.calls: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {}
+        self.results: dict[int, NDArray[Any]] = {}  # by stream: the last one
+        self.in_progress: dict[int, InProgress] = {}  # by stream
+        self.waits: dict[int, Wait] = {}  # likewise, of those that are late
         # Why further collectives fail; "" while they can run.
         self.over = ""
         try:
@@ -154,13 +164,15 @@ class Group:
         config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
         return config
 
-    def session(self, request: Request) -> tuple[Session, Tensor, Tensor]:
-        """Returns the session of such collectives, its input and output; makes it once."""
+    def call(self, request: Request) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """Returns the function that reduces an array with the peers; makes it once."""
         import tensorflow as tf
 
+        if (found := self.calls.get(request.key)) is not None:
+            return found
         with self.lock:
-            if request.key in self.sessions:
-                return self.sessions[request.key]
+            if request.key in self.calls:
+                return self.calls[request.key]
             with (
                 tf.Graph().as_default() as graph,
                 tf.device(f"/job:worker/task:{self.index}/device:CPU:0"),
@@ -183,88 +195,116 @@ class Group:
             # there.
             config.device_filters.append(f"/job:worker/task:{self.index}")
             session = tf.compat.v1.Session(self.server.target, graph, config)
-            self.sessions[request.key] = session, value, result
-            return session, value, result
+            call: Callable[[NDArray[Any]], NDArray[Any]]
+            call = session.make_callable(result, [value])
+            self.calls[request.key] = call
+            return call
 
     def reduce(
-        self, data: NDArray[Any], request: Request, is_wanted: Callable[[], bool]
+        self,
+        data: NDArray[Any],
+        request: Request,
+        wanted: ctypes._Pointer[ctypes.c_int],
     ) -> NDArray[Any]:
-        """Reduces one array over the processes.
+        """Reduces an array over the processes. Waits until all have come to it.
 
         Args:
-            data: 1-D array.
+            data: 1-D array; the last TAG_COUNT elements are overwritten.
             request: The collective.
-            is_wanted: Returns whether the caller still waits.
+            wanted: [0] becomes 0 when its program has given it up.
+
+        Returns:
+            The result, with the reduced tags; its memory is valid until the next reduction
+            of the stream.
 
         Raises:
             tf.errors.OpError: A peer cannot be reached, or has gone, or is in another
                 program; or the program has failed in a peer: that error's type and
                 message. After that all collectives fail.
+
+        Threads: any; while it waits, another one calls `check`.
         """
         import tensorflow as tf
 
+        for each in list(self.in_progress.values()):
+            if not each.wanted[0]:
+                self.give_up("The program was stopped.")
         if self.over:
             raise tf.errors.FailedPreconditionError(None, None, self.over)
-        tag = request.run % TAGS[data.dtype.itemsize]
-        tags = np.array([tag, tag * tag], data.dtype)
+        self.in_progress[request.stream] = InProgress(request, wanted)
         try:
-            found = self.reduce_all(np.concatenate([data, tags]), request, is_wanted)
-            if not np.array_equal(
-                found[-2:], tags if request.mean else tags * self.count
-            ):
+            tag = request.run % TAGS[data.dtype.itemsize]
+            tags = np.array([tag, tag * tag], data.dtype)
+            data[-TAG_COUNT:] = tags
+            try:
+                found = self.call(request)(data)
+            except tf.errors.OpError as error:
+                self.peers.check_left(error)
+                if re.search("[Ss](ize|hape) [Mm]ismatch", str(error)):
+                    self.refuse_another_program(request)
+                raise
+            self.peers.all_were_there()
+            if not np.array_equal(found[-TAG_COUNT:], self.reduced(tags, request)):
                 self.refuse_another_program(request)
+            if not wanted[0]:
+                self.give_up("The program was stopped.")
+            self.results[request.stream] = found
+            return found
         except tf.errors.OpError as error:
-            self.over = (
-                f"Process {self.index} of {self.count} has given up a collective with the "
-                "others before, and they are no longer in step: restart all processes. "
-                f"What came then: {error.message}"
-            )
+            self.give_up(error.message)
             raise
-        return found[:-2]
+        finally:
+            del self.in_progress[request.stream]
+            self.waits.pop(request.stream, None)
 
-    def reduce_all(
-        self, data: NDArray[Any], request: Request, is_wanted: Callable[[], bool]
-    ) -> NDArray[Any]:
-        """Reduces one array with its tags; see `reduce`."""
+    def reduced(self, tags: NDArray[Any], request: Request) -> NDArray[Any]:
+        """Returns what the reduction makes of tags that all processes have in common."""
+        if request.mean or MERGES[request.reduction] in ("Min", "Max"):
+            return tags
+        return (
+            tags**self.count
+            if MERGES[request.reduction] == "Mul"
+            else tags * self.count
+        )
+
+    def give_up(self, why: str) -> None:
+        """Makes all further collectives fail, with the reason of the first failure."""
+        self.over = self.over or (
+            f"Process {self.index} of {self.count} has given up a collective with the "
+            "others before, and they are no longer in step: restart all processes. "
+            f"What came then: {why}"
+        )
+
+    def check(self, request: Request) -> None:
+        """Checks the peers for which a collective waits; logs which are late.
+
+        Raises:
+            tf.errors.OpError: A peer has gone, or has failed, or is in another program.
+
+        Threads: any; not two at once for one stream.
+        """
         import tensorflow as tf
 
-        session, value, result = self.session(request)
-        start, pause_s = time.monotonic(), LOG_S
-        past_since: float | None = None
-
-        def check() -> None:
-            nonlocal pause_s, past_since
-            if not is_wanted():
-                raise tf.errors.CancelledError(None, None, "The program was stopped.")
+        wait = self.waits.get(request.stream)
+        if wait is None or wait.request != request:
+            wait = self.waits[request.stream] = Wait(request)
+        try:
             self.peers.check_alive()
             # A peer that has ended the program has taken part in this collective, whose
             # result then arrives soon; or it never will.
             if not self.peers.check_runs(request):
-                past_since = None
-            elif past_since is None:
-                past_since = time.monotonic()
-            elif time.monotonic() - past_since > LEAVING_S:
+                wait.past_since = None
+            elif wait.past_since is None:
+                wait.past_since = time.monotonic()
+            elif time.monotonic() - wait.past_since > LEAVING_S:
                 self.refuse_another_program(request)
-            if time.monotonic() - start > pause_s:
-                pause_s *= 2
-                if missing := self.peers.waits_for(request):
-                    LOGGER.warning("%s", missing)
-
-        # A reduction that waits for its peers cannot be stopped: its thread is abandoned.
-        ended = run_interruptibly(
-            lambda: session.run(result, {value: data}),
-            name="ipufeed_collective",
-            on_poll=check,
-            pause_s=lambda: POLL_S,
-            grace_s=0.0,
-        )
-        if ended.interruption is None and isinstance(ended.error, Exception):
-            self.peers.check_left(ended.error)
-            if re.search("[Ss](ize|hape) [Mm]ismatch", str(ended.error)):
-                self.refuse_another_program(request)
-        found: NDArray[Any] = ended.result()
-        self.peers.all_were_there()
-        return found
+        except tf.errors.OpError as error:
+            self.give_up(error.message)
+            raise
+        if time.monotonic() - wait.start > wait.pause_s:
+            wait.pause_s *= 2
+            if missing := self.peers.waits_for(request):
+                LOGGER.warning("%s", missing)
 
     def refuse_another_program(self, request: Request) -> None:
         """Raises tf.errors.OpError: collectives of different programs were combined."""
@@ -279,72 +319,3 @@ class Group:
             f"another program, or has ended this one, or has come to another collective. "
             f"{SAME_PROGRAMS}",
         )
-
-
-@functools.cache
-def group(count: int, index: int) -> Group:
-    """Returns the group; made once in the process."""
-    return Group(count, index)
-
-
-def join(count: int, index: int) -> None:
-    """Makes this process number `index` of `count`, in the core.
-
-    It listens from now on at its address of TF_CONFIG. If it cannot, the reason is logged,
-    and the first collective fails with it.
-
-    Security: the server that listens has no authentication; see the module.
-
-    Threads: any, between programs.
-    """
-    import tensorflow as tf
-
-    try:
-        group(count, index)
-    except tf.errors.FailedPreconditionError as error:
-        LOGGER.warning("%s", error.message)
-    callback = callback_of(count, index)
-    address = ctypes.cast(callback, ctypes.c_void_p)
-    _native.entry().ipufeed_set_processes(count, index, address)
-
-
-@functools.cache
-def callback_of(count: int, index: int) -> CFuncPtr:
-    """Makes the core's callback (OnCollective of cc/replicas/processes.h), kept alive."""
-
-    def on_collective(
-        stream: int,
-        reduction: int,
-        mean: int,
-        dtype: int,
-        address: int | None,  # None: no elements, and no memory
-        elements: int,
-        wanted: ctypes._Pointer[ctypes.c_int],
-        run: int,
-        number: int,
-        what: bytes,
-        message: int,
-        message_size: int,
-    ) -> int:
-        import tensorflow as tf
-
-        try:
-            kind = np.dtype(tf.dtypes.as_dtype(dtype).as_numpy_dtype)
-            size = elements * kind.itemsize
-            memory = (ctypes.c_char * size).from_address(address or 0)
-            data = np.frombuffer(memory, kind)
-            data[:] = group(count, index).reduce(
-                data,
-                Request(
-                    stream, reduction, bool(mean), dtype, run, number, what.decode()
-                ),
-                lambda: wanted[0] != 0,
-            )
-        except Exception as error:
-            text = str(getattr(error, "message", error)).encode()
-            text = text[: message_size - 1] + b"\0"
-            ctypes.memmove(message, text, len(text))
-            return int(getattr(error, "error_code", INTERNAL))
-        return 0
-
-    return ON_COLLECTIVE(on_collective)

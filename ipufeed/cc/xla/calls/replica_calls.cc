@@ -55,15 +55,19 @@ absl::Status collective(const ffi::RemainingArgs& args, ffi::RemainingRets& resu
   const Context& context = current_context();
   bool is_between = false;
   TF_RETURN_IF_ERROR(is_between_processes(&request, context.replicas, &is_between));
+  if (!is_between) return run_collective(request);
+  CallProgram program;
+  if (context.others == nullptr) {
+    TF_RETURN_IF_ERROR(check_collective_alone(request));
+    return reduce_over_processes(*program, request);
+  }
   TF_RETURN_IF_ERROR(run_collective(request));
-  if (!is_between) return absl::OkStatus();
+  for (Brought& each : request.tensors) each.input = each.result;
   if (context.replica == 0) {
-    CallProgram program;
     TF_RETURN_IF_ERROR(reduce_over_processes(*program, request));
   }
   // What the first replica has got from the other processes is for all here.
   request.collective = Collective::kBroadcast;
-  for (Brought& each : request.tensors) each.input = each.result;
   return run_collective(request);
 }
 
