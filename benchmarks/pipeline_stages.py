@@ -13,27 +13,37 @@ from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
+MOST_STAGES = 8
+
 
 class Stages:
-    """A pipeline of four stages, each on its IPU, without training.
+    """A pipeline of stages, each on its IPU, without training.
 
     Args:
         seconds: What each stage waits: a device that computes elsewhere. Default: 0.
         elements: Of the float32 tensor that goes through. Default: 1.
         count: Mini-batches of an execution. Default: 32.
         repeat: Executions of a program. Default: 1.
+        stages: How many. Default: 4.
+        schedule: A PipelineSchedule. Default: Grouped.
     """
 
     STAGES = 4
 
     def __init__(
-        self, seconds: float = 0.0, elements: int = 1, count: int = 32, repeat: int = 1
+        self,
+        seconds: float = 0.0,
+        elements: int = 1,
+        count: int = 32,
+        repeat: int = 1,
+        stages: int = STAGES,
+        schedule: PipelineSchedule = PipelineSchedule.Grouped,
     ) -> None:
         config = IPUConfig()
-        config.auto_select_ipus = self.STAGES
+        config.auto_select_ipus = MOST_STAGES  # one configuration for all of a process
         config.configure_ipu_system()
         self.count = count * repeat
-        self.ideal_s = repeat * (count + self.STAGES - 1) * seconds
+        self.ideal_s = repeat * (count + stages - 1) * seconds
         infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
         self.outfeed = IPUOutfeedQueue()
         _ = infeed.initializer
@@ -50,13 +60,13 @@ class Stages:
         @tf.function(jit_compile=True)
         def program() -> Any:
             return pipeline(
-                [first, work, work, last],
+                [first, *[work] * (stages - 2), last],
                 count,
                 repeat_count=repeat,
                 infeed_queue=infeed,
                 outfeed_queue=self.outfeed,
                 accumulate_outfeed=True,
-                pipeline_schedule=PipelineSchedule.Grouped,
+                pipeline_schedule=schedule,
             )
 
         self.program = program

@@ -67,7 +67,7 @@ def sized(name: str, dataset: Any, repeats: int, elements: int) -> list[Row]:
         comparison(
             f"{name}: time against the bare loop",
             "at most",
-            1.1,
+            1.05,
             "x",
             operator.truediv,
             ours,

@@ -100,8 +100,11 @@ Chain random_chain(check::Random* random) {
   chain.ipus = 2 + static_cast<int>(random->below(3));
   chain.capacity = 1 + static_cast<std::int64_t>(random->below(4));
   chain.first_ipu = static_cast<int>(random->below(2)) * 4;
-  // Packets of 64 KiB and more are used again by the next execution.
-  if (random->below(8) == 0) chain.size = 16'384;
+  // Packets of 64 KiB and more are used again by the next execution; from kDirectBytes
+  // on, mini-batches go without packets to stages that wait.
+  const auto size = random->below(8);
+  if (size == 0) chain.size = 16'384;
+  if (size == 1 || size == 2) chain.size = 4'096;
   return chain;
 }
 
@@ -192,6 +195,22 @@ TEST(a_stop_from_outside_ends_a_pipeline_at_any_time) {
     for (const absl::Status& status : statuses) CHECK(absl::IsCancelled(status));
     for (int c = 0; c < chain.ipus; ++c) CHECK(run.waited(chain.first_ipu + c));
   }
+}
+
+TEST(an_offer_is_for_one_mini_batch_and_taken_once) {
+  DirectCopy<int> direct;
+  const int where = 0;
+  CHECK(direct.claim(0) == nullptr);
+  direct.offer(0, &where);
+  CHECK(direct.claim(1) == nullptr);
+  CHECK(direct.claim(0) == &where);
+  CHECK(direct.claim(0) == nullptr);
+  CHECK(!direct.retract(0));
+  direct.offer(1, &where);
+  CHECK(direct.claim(0) == nullptr);
+  CHECK(direct.retract(1));
+  CHECK(direct.claim(1) == nullptr);
+  CHECK(!direct.retract(1));
 }
 
 TEST(credits_are_there_from_the_start) {

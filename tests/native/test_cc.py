@@ -161,10 +161,11 @@ def test_core_has_no_memory_error(run):
     "build",
     [planted("ring_stress_test", f"IPUFEED_WEAKEN={n}") for n in range(1, 5)]
     + [planted("ring_close_test", f"IPUFEED_WEAKEN={n}") for n in range(5, 7)]
-    + [planted("wait_test", f"IPUFEED_WEAKEN={n}") for n in range(7, 9)],
+    + [planted("wait_test", f"IPUFEED_WEAKEN={n}") for n in range(7, 9)]
+    + [planted("pipeline_run_test", f"IPUFEED_WEAKEN={n}") for n in range(9, 11)],
 )
 def test_each_memory_order_is_guarded(run):
-    """With any one of the orders [1] to [8] relaxed we see the data race."""
+    """With any one of the orders [1] to [10] relaxed we see the data race."""
     assert run.returncode == 66, run.stdout + run.stderr
     assert "WARNING: ThreadSanitizer: data race" in run.stderr
 

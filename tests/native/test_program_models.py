@@ -4,6 +4,7 @@
     replica_barrier.pml  replicas that compute, leave and are stopped
     rounds.pml         results that are made of a part of each replica
     result_queue.pml   results between the ring, the store and several readers
+    direct_copy.pml    a ring's reader that offers its memory to the writer
 
 models/README.md says what each covers and which line each planted bug removes.
 """
@@ -65,6 +66,10 @@ SOUND = (
     Case("result_queue", "PUTS_BACK=1 READERS=1 READS=3 WAITS_FOR_ALL=1", 60_000),
     Case("result_queue", "PUTS_BACK=1 READERS=1 READS=3 CANCELS=1", 400_000),
     Case("result_queue", "READERS=1 CANCELS=1 LIMIT=1 ELEMENTS=4", 200_000),
+    Case("direct_copy", "", 4_000),
+    Case("direct_copy", "STOPS=1", 12_000),
+    Case("direct_copy", "STOPS=1 CAPACITY=1", 8_000),
+    Case("direct_copy", "STOPS=1 CAPACITY=3 ELEMENTS=6", 12_000),
     Case("rounds", "", 50_000),
     Case("rounds", "OPEN=2", 50_000),
     Case("rounds", "REPLICAS=3 PARTS=2", 500_000),
@@ -79,6 +84,8 @@ SOUND = (
     Case("program", "THREADS=2 WAITS=1 INTERRUPTS=1 CANCELS=0", 100_000),
 )
 LIVE = (
+    Case("direct_copy", "", 4_000),
+    Case("direct_copy", "STOPS=1", 12_000),
     Case("replica_barrier", "COLLECTIVES=1", 10_000),
     Case("replica_barrier", "MEMBERS=2 RUNS=2", 50_000),
     Case("replica_barrier", "MEMBERS=2 STOPS=1", 20_000),
@@ -96,6 +103,14 @@ def planted(model, macros, words, *bugs):
 
 
 PLANTED = (
+    *planted(
+        *("direct_copy", "", WRONG),
+        *("ANY_OFFER", "MARK_BEFORE_COPY", "OFFER_BEFORE_WHERE"),
+    ),
+    *planted(
+        *("direct_copy", "STOPS=1", WRONG),
+        *("NO_RETRACT", "CLAIM_IS_NOT_AWAITED", "CLAIM_IN_TWO_STEPS"),
+    ),
     *planted(
         "replica_barrier",
         "",

@@ -1,5 +1,6 @@
 #include "pipeline/pipeline.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -14,6 +15,12 @@ std::size_t total(const std::vector<Memory>& tensors) {
   std::size_t bytes = 0;
   for (const Memory& each : tensors) bytes += each.bytes;
   return bytes;
+}
+
+bool are_alike(const std::vector<Memory>& one, const std::vector<Memory>& other) {
+  return std::equal(
+      one.begin(), one.end(), other.begin(), other.end(),
+      [](const Memory& a, const Memory& b) { return a.bytes == b.bytes; });
 }
 
 std::string named(const Place& place) {
@@ -49,14 +56,64 @@ PipelineRun::PipelineRun(Program& program, const std::vector<RingOptions>& rings
   }
 }
 
+// The offer of a receive: after it the writer has no access to the tensors.
+class PipelineRun::Offer {
+ public:
+  explicit Offer(Ring* ring) : ring_(*ring) {}
+  ~Offer() { is_taken(); }
+  Offer(const Offer&) = delete;
+  Offer& operator=(const Offer&) = delete;
+
+  void make(const std::vector<Memory>* tensors) {
+    ring_.direct.offer(ring_.received, tensors);
+    made_ = true;
+  }
+
+  // Takes it back. If the writer has claimed it, receives its mark: true.
+  bool is_taken() {
+    if (!std::exchange(made_, false) || ring_.direct.retract(ring_.received)) {
+      return false;
+    }
+    ring_.feed.pop(&ring_.in);
+    return true;
+  }
+
+  // The mini-batch has come.
+  void end() { made_ = false; }
+
+ private:
+  Ring& ring_;
+  bool made_ = false;
+};
+
+// Copies the tensors to where the reader waits for them; false if it does not.
+bool PipelineRun::send_direct(Ring* ring, const std::vector<Memory>& tensors) {
+  const std::vector<Memory>* const to = ring->direct.claim(ring->sent);
+  // Tensors of other sizes go through a packet, which the reader checks.
+  if (to == nullptr || !are_alike(tensors, *to)) return false;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].bytes > 0) {
+      std::memcpy((*to)[i].data, tensors[i].data, tensors[i].bytes);
+    }
+  }
+  ring->out.is_direct = true;
+  ring->out.sent_ns = now_ns();
+  ring->feed.try_push(std::move(ring->out));  // there is room: direct_copy.h
+  ++ring->sent;
+  return true;
+}
+
 absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& tensors) {
   if (number >= rings_.size()) return absl::InternalError("a send without its ring.");
   Ring& ring = *rings_[number];
-  std::byte* to = ring.out.reserve(total(tensors));
+  const std::size_t bytes = total(tensors);
+  if (bytes >= kDirectBytes && send_direct(&ring, tensors)) return absl::OkStatus();
+  std::byte* to = ring.out.reserve(bytes);
   for (const Memory& each : tensors) {
     if (each.bytes > 0) std::memcpy(to, each.data, each.bytes);
     to += each.bytes;
   }
+  ring.out.is_direct = false;
   ring.out.sent_ns = now_ns();
   const auto left = [&ring] {
     return ring.reader_has_left.load(std::memory_order_relaxed);
@@ -75,6 +132,7 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
     }
   }
   if (outcome == FeedOutcome::kDone) {
+    ++ring.sent;
     if (is_full) at_[index_of(ring.source.ipu)].clock->held_until(now_ns());
     return absl::OkStatus();
   }
@@ -93,6 +151,9 @@ absl::Status PipelineRun::receive(std::size_t number,
   Ring& ring = *rings_[number];
   const auto stopped = [this] { return over(); };
   FeedOutcome outcome = stopped() ? FeedOutcome::kStopped : ring.feed.try_pop(&ring.in);
+  const std::size_t bytes = total(tensors);
+  Offer offer(&ring);
+  if (outcome == FeedOutcome::kTimedOut && bytes >= kDirectBytes) offer.make(&tensors);
   StallWatch stall;
   while (outcome == FeedOutcome::kTimedOut) {
     outcome = ring.feed.pop(&ring.in, stall.next_report_ns(), stopped);
@@ -103,6 +164,10 @@ absl::Status PipelineRun::receive(std::size_t number,
                                                         : " has sent nothing more"));
     }
   }
+  if (outcome == FeedOutcome::kDone || offer.is_taken()) {
+    outcome = FeedOutcome::kDone;
+    offer.end();
+  }
   if (outcome == FeedOutcome::kEnded) {
     return absl::InternalError(
         absl::StrCat("IPU ", ring.source.ipu, " of the pipeline has ended, and IPU ",
@@ -111,8 +176,10 @@ absl::Status PipelineRun::receive(std::size_t number,
   }
   if (outcome != FeedOutcome::kDone)
     return why("receiving from", ring, ring.target.ipu);
+  ++ring.received;
   at_[index_of(ring.target.ipu)].clock->take(ring.in.sent_ns);
-  if (ring.in.size() < total(tensors)) {
+  if (ring.in.is_direct) return absl::OkStatus();
+  if (ring.in.size() < bytes) {
     return absl::InternalError("a packet of a pipeline is too small.");
   }
   const std::byte* from = ring.in.data();

@@ -138,12 +138,11 @@ void CollectiveThread::run() {
 
 absl::Status CollectiveThread::answer() {
   std::string message(kErrorSize, '\0');
-  const int code =
-      call_.function(call_.lane, call_.checks ? 1 : 0, call_.reduction,
-                     call_.mean ? 1 : 0, call_.dtype, data_.data(), &reduced_,
-                     call_.count, reinterpret_cast<const int*>(&wanted_), call_.run, call_.number,
-                     call_.what.c_str(), message.data(),
-                     static_cast<std::int64_t>(message.size()));
+  const int code = call_.function(
+      call_.lane, call_.checks ? 1 : 0, call_.reduction, call_.mean ? 1 : 0,
+      call_.dtype, data_.data(), &reduced_, call_.count,
+      reinterpret_cast<const int*>(&wanted_), call_.run, call_.number,
+      call_.what.c_str(), message.data(), static_cast<std::int64_t>(message.size()));
   if (code == 0) return absl::OkStatus();
   return absl::Status(static_cast<absl::StatusCode>(code), message.c_str());
 }

@@ -3,9 +3,9 @@
 //
 //   take() --> reserve() --> start() --> wait() --> status(), data() --> give_back()
 //
-// A call that waits for a process cannot be interrupted. A program that is stopped gives
-// its thread back at once; the thread is idle when the call has returned, and another
-// collective gets another one.
+// A call that waits for a process cannot be interrupted. A program that is stopped
+// gives its thread back at once; the thread is idle when the call has returned, and
+// another collective gets another one.
 #pragma once
 
 #include <atomic>
@@ -21,17 +21,18 @@
 namespace ipufeed {
 
 // The call of Python. Reduces the `count` elements of `data` with those of the other
-// processes, which call with the same; behind them there is room for kTags more. reduced:
-// receives the address of the result, which is valid until the next call for the lane.
-// checks: instead checks that the processes for which such a call waits are alive, and
-// in the same program. lane: the number of a stream; collectives of one stream follow
-// each other, those of two streams may not; the same in all processes. wanted: becomes 0
-// when no caller waits for the result any more. run: Program::collective_run(). number,
-// what: of CollectiveWait. The code is absl's; of an error the message is written.
+// processes, which call with the same; behind them there is room for kTags more.
+// reduced: receives the address of the result, which is valid until the next call for
+// the lane. checks: instead checks that the processes for which such a call waits are
+// alive, and in the same program. lane: the number of a stream; collectives of one
+// stream follow each other, those of two streams may not; the same in all processes.
+// wanted: becomes 0 when no caller waits for the result any more. run:
+// Program::collective_run(). number, what: of CollectiveWait. The code is absl's; of an
+// error the message is written.
 using OnCollective = int (*)(std::int64_t lane, int checks, std::int64_t reduction,
                              int mean, int dtype, void* data, const void** reduced,
-                             std::int64_t count, const int* wanted, std::int64_t run, std::int64_t number,
-                             const char* what, char* message,
+                             std::int64_t count, const int* wanted, std::int64_t run,
+                             std::int64_t number, const char* what, char* message,
                              std::int64_t message_size);
 constexpr std::int64_t kTags = 2;
 
@@ -83,7 +84,7 @@ class CollectiveThread final : public Wakeable {
   absl::Status answer();
 
   GrowingBlock data_;
-  CollectiveCall call_;  // written before a call starts, and read by the call
+  CollectiveCall call_;            // written before a call starts, and read by the call
   const void* reduced_ = nullptr;  // written by the call, and read when it has returned
   std::atomic<int> wanted_{0};
   static_assert(sizeof(std::atomic<int>) == sizeof(int));
