@@ -243,6 +243,25 @@ TEST(a_queue_is_one_programs_or_deleted) {
   }
 }
 
+TEST(elements_are_taken_without_an_allocation) {
+  Source source({4000}, 1, 2);
+  Program program(nullptr, 0);
+  const auto statuses = run_replicas(&program, 1, [&](int, Replicas*) {
+    std::vector<Tensor> components;
+    for (int n = 0; n < 4000; ++n) {
+      const Armed armed(n >= 100);
+      if (n == 100) until_failure = 0;
+      Infeed* feed = nullptr;
+      TF_RETURN_IF_ERROR(lease_infeed(program, source.number(), &feed));
+      TF_RETURN_IF_ERROR(feed->dequeue(program, 0, &components));
+    }
+    return absl::OkStatus();
+  });
+  CHECK_EQ(first_error(statuses).ToString(), "OK");
+  CHECK_EQ(until_failure.load(), 0);  // the first allocation would have failed
+  until_failure = -1;
+}
+
 TEST(a_failed_allocation_is_an_error_and_the_queue_stays_usable) {
   for (const int replicas : {1, 2}) {
     with_each_allocation_failing([&](long) {

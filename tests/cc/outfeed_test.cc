@@ -479,6 +479,31 @@ TEST(other_tensors_than_before_or_than_the_others_are_an_error) {
   CHECK(absl::IsFailedPrecondition(different(true)));
 }
 
+TEST(small_results_are_stored_without_an_allocation_for_each) {
+  constexpr long kMany = 1'000'000;
+  constexpr long kResults = 4'000;
+  Queue queue;
+  Program program(nullptr, 0);
+  const auto statuses = run_replicas(&program, 1, [&](int, Replicas*) {
+    const std::int64_t value = 1;
+    const std::vector<ResultPart> parts{
+        {tensorflow::DT_INT64, TensorShape({1}), &value}};
+    for (long n = 0; n < 100 + kResults; ++n) {
+      if (n == 100) until_failure = kMany;
+      const Armed armed(n >= 100);
+      Outfeed* feed = nullptr;
+      TF_RETURN_IF_ERROR(queue.find(&program, &feed));
+      TF_RETURN_IF_ERROR(feed->enqueue(program, parts));
+    }
+    return absl::OkStatus();
+  });
+  CHECK_EQ(first_error(statuses).ToString(), "OK");
+  // Blocks grow; their list, too.
+  const long allocations = kMany - until_failure.load();
+  CHECK(allocations < kResults / 50);
+  until_failure = -1;
+}
+
 TEST(a_failed_allocation_is_an_error_and_the_queue_stays_usable) {
   for (const int replicas : {1, 2}) {
     for (const std::size_t capacity : {1, 8}) {

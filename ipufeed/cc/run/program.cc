@@ -98,6 +98,7 @@ void Program::end(const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     feeds.swap(feeds_);
+    for (auto& fast : fast_feeds_) fast.store(nullptr, std::memory_order_relaxed);
   }
   for (const auto& feed : feeds) feed->give_back();
   // It may have failed before its first result: readers that wait for one get its
@@ -137,8 +138,20 @@ absl::Status Program::leave(int replica) {
 }
 
 StepClock& Program::step_clock() {
+  const auto ipu = static_cast<std::size_t>(current.ipu);
+  if (ipu < kFast) {
+    StepClock* const clock = fast_clocks_[ipu].load(std::memory_order_acquire);
+    if (clock != nullptr) return *clock;
+  }
   MutexLock lock(mutex_);
-  return step_clocks_[current.ipu];
+  return clock_of(current.ipu);
+}
+
+StepClock& Program::clock_of(int ipu) {
+  StepClock& clock = step_clocks_[ipu];
+  const auto own = static_cast<std::size_t>(ipu);
+  if (own < kFast) fast_clocks_[own].store(&clock, std::memory_order_release);
+  return clock;
 }
 
 bool Program::compute(std::int64_t step_ns, StepTimes* times) {
@@ -146,7 +159,7 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   // stop() raises the flag under mutex_: it is either before the look or wakes the
   // wait.
   MutexLock lock(mutex_);
-  *times = step_clocks_[current.ipu].next(now_ns(), step_ns);
+  *times = clock_of(current.ipu).next(now_ns(), step_ns);
   while (!stopped()) {
     const std::int64_t left_ns = times->end_ns - now_ns();
     if (left_ns <= 0) break;
@@ -178,6 +191,11 @@ Leased* Program::find(Leased::Kind kind, std::int64_t number) const {
 }
 
 Leased* Program::leased(Leased::Kind kind, std::int64_t number) {
+  for (const auto& fast : fast_feeds_) {
+    Leased* const feed = fast.load(std::memory_order_acquire);
+    if (feed == nullptr) break;
+    if (feed->number() == number && feed->kind() == kind) return feed;
+  }
   MutexLock lock(mutex_);
   return find(kind, number);
 }
@@ -195,6 +213,9 @@ absl::Status Program::take(std::shared_ptr<Leased> feed, Leased** out) {
   feeds_.reserve(feeds_.size() + 1);  // nothing fails once the feed is taken
   TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
   *out = feed.get();
+  if (feeds_.size() < kFast) {
+    fast_feeds_[feeds_.size()].store(feed.get(), std::memory_order_release);
+  }
   feeds_.push_back(std::move(feed));
   // No replica has used it yet, so that none can have left an outfeed too early.
   for (const int replica : left_) TF_RETURN_IF_ERROR((*out)->leave(replica));

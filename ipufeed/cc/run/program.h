@@ -9,6 +9,7 @@
 // device sets around each kernel and its thread pool hands on with each piece of work.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -121,6 +122,7 @@ class Program {
   void watch();
   absl::Status take(std::shared_ptr<Leased> feed, Leased** out);
   Leased* find(Leased::Kind kind, std::int64_t number) const IPUFEED_REQUIRES(mutex_);
+  StepClock& clock_of(int ipu) IPUFEED_REQUIRES(mutex_);
 
   const std::int64_t stops_seen_;
   tensorflow::CancellationManager* const manager_;
@@ -141,6 +143,12 @@ class Program {
   std::vector<int> left_ IPUFEED_GUARDED_BY(mutex_);  // replicas that have ended
   // By IPU; one stays where it is.
   std::map<int, StepClock> step_clocks_ IPUFEED_GUARDED_BY(mutex_);
+  // What the queue calls of each element look up, without the mutex: the first feeds of
+  // feeds_ in their order, and the clocks of the first IPUs. Written with the mutex;
+  // the release orders what they point to before a look that finds them, by an acquire.
+  static constexpr std::size_t kFast = 16;
+  std::array<std::atomic<Leased*>, kFast> fast_feeds_{};
+  std::array<std::atomic<StepClock*>, kFast> fast_clocks_{};
 };
 
 // The stages that the IPUs of a device run.

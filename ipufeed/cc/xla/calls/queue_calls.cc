@@ -112,8 +112,9 @@ absl::Status enqueue(const ffi::RemainingArgs& args, ffi::RemainingRets& results
   const bool traced = traces();
   const std::int64_t start_ns = traced ? now_ns() : 0;
   const Context& context = current_context();
-  std::vector<ResultPart> parts;
-  parts.reserve(components);
+  // Kept, so that no result allocates it.
+  static thread_local std::vector<ResultPart> parts;
+  parts.clear();
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < components; ++i) {
     const auto operand = args.get<ffi::AnyBuffer>(i);
