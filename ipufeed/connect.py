@@ -6,6 +6,7 @@ TensorFlow        <- executable: compiled programs
 TensorFlow        <- tf_patches: queue operations in tf.vectorized_map;
                      assertions; datasets in an IPU's scope; image operations that
                      XLA lacks
+TensorFlow        <- device.program: its loops as training loops
 TensorFlow        <- applications: the operations of exported SavedModels
 IPUStrategy       <- keras: models; parallel: reductions over replicas
 """
@@ -17,7 +18,7 @@ import functools
 from ipufeed import _native
 from ipufeed.applications import saved_calls
 from ipufeed.device import queue_hooks
-from ipufeed.device.program import strategy
+from ipufeed.device.program import plain_loops, strategy
 from ipufeed.device.random.ops import on_ipu
 from ipufeed.executable.compile import programs
 from ipufeed.queues.chain import holds_queue_ops
@@ -69,5 +70,6 @@ def connect() -> None:
     asserts.install(on_ipu, _build_check)
     host_datasets.install(on_ipu)
     generator_state.install()
+    plain_loops.install()
     strategy.hooks.extend_keras = _extend_keras
     strategy.hooks.reduce = _reduce_over_replicas

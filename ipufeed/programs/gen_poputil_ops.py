@@ -13,6 +13,7 @@ from ipufeed.device.program.variables import contents_of
 from ipufeed.ops import control_flow_ops
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.accumulator import Accumulator
+from ipufeed.programs import accumulated_uses
 from ipufeed.tf_types import DType, Nest, Operation, Shape, Tensor, TensorLike, Variable
 
 
@@ -22,19 +23,19 @@ def ipu_stateful_gradient_accumulate(
     verify_usage: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """Returns the sum of a group at its last iteration of loops.repeat, before zeros.
+    """Returns the sum of a group at its last iteration of a loop, before zeros.
 
     Args:
         input: The tensor to sum over the `num_mini_batches` iterations of a group.
-        num_mini_batches: Must divide the loop's count.
-        verify_usage: Not used: the use of the result is not checked.
+        num_mini_batches: Must divide the count of the loop: loops.repeat, or tf.while_loop.
+        verify_usage: Whether the result must be used by the update of a variable, with at
+            most a cross-replica sum in between. In eager mode its use is not checked.
         name: The operation's name.
 
     Raises:
         tf.errors.FailedPreconditionError: At the run: there is no such loop, or its count
-            is not a multiple.
+            is not a multiple; or the result is used otherwise than `verify_usage` says.
     """
-    del verify_usage
     value = tf.convert_to_tensor(input)
     if num_mini_batches == 1:
         return tf.identity(value, name=name)
@@ -50,7 +51,10 @@ def ipu_stateful_gradient_accumulate(
     total = tf.where(tf.equal(position, 0), value, accumulator.value() + value)
     with tf.control_dependencies(accumulator.store(total)):
         is_last = tf.equal(position, num_mini_batches - 1)
-        return tf.where(is_last, total, tf.zeros_like(total), name=name)
+        result = tf.where(is_last, total, tf.zeros_like(total), name=name)
+    if verify_usage and not tf.executing_eagerly():
+        loop.use_checks.append(accumulated_uses.checked(result))
+    return result
 
 
 def ipu_stateful_gradient_accumulate_with_momentum(

@@ -177,6 +177,14 @@ CHANGES = {
         "follows `repeat`'s argument while it builds a loop in a version 1 graph",
         *("device.program.loop_version", "tests/device/loops/test_loops.py"),
     ),
+    "tensorflow.python.ops.while_v2.while_loop": Change(
+        "accumulates gradients in a loop of TensorFlow's own",
+        *("device.program.plain_loops", "tests/parallel/test_plain_loops.py"),
+    ),
+    "tensorflow.python.ops.control_flow_ops.WhileContext.BuildLoop": Change(
+        "likewise, in a version 1 graph",
+        *("device.program.plain_loops", "tests/parallel/test_plain_loops.py"),
+    ),
     "tensorflow.python.ops.gen_logging_ops._assert": Change(
         "keeps assertions in compiled programs of an IPU",
         *("tf_patches.asserts", "tests/programs/test_asserts.py"),

@@ -4,8 +4,10 @@ import re
 
 import pytest
 import tensorflow as tf
+from replicated import on
 from report_programs import on_ipu
 
+from ipufeed.device.program.scopes import ipu_shard
 from ipufeed.executable.report.dump import dump_options
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -66,6 +68,67 @@ def test_the_last_pass_has_its_file(tmp_path, monkeypatch, passes, count):
         assert names[1] == f"{last}.txt"
         texts = [(tmp_path / each).read_text() for each in names]
         assert texts[1] == texts[2] != texts[0]
+
+
+def drawn(dot):
+    """The fill and the style of each node with a name."""
+    return {
+        name: (fill, style)
+        for name, style, fill in re.findall(
+            r'label=<<b>([\w. ]+)</b>.*?>, shape=\w+, tooltip="[^"]*", '
+            r'style="([^"]*)",.* fillcolor="([^"]*)"',
+            dot,
+        )
+    }
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("colours", [True, False])
+def test_shards_have_colours(tmp_path, monkeypatch, style, colours):
+    """A colour for each IPU; a step without a shard has that of its user."""
+    flag = " --xla_hlo_graph_sharding_color" if colours else ""
+    monkeypatch.setenv(
+        "XLA_FLAGS", f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_dot{flag}"
+    )
+
+    def net(x):
+        with ipu_shard(0):
+            x = tf.add(x, x, name="first")
+        with ipu_shard(1):
+            x = tf.multiply(tf.tanh(x, name="between"), x, name="second")
+        with ipu_shard(3):
+            return tf.subtract(x, 1.0, name="last")
+
+    with on(4, style) as ready:
+        ready.run(net, 2.0)
+    paths = sorted(tmp_path.glob("*.IPU.*.dot"))
+    nodes = drawn(paths[0].read_text())
+    steps = {name.partition(".")[0]: fill for name, (fill, _) in nodes.items()}
+    fills = [steps[each] for each in ("first", "between", "second", "last")]
+
+    assert len(paths) == 2
+    assert "Parameter 0" in nodes
+    if not colours:
+        assert len(set(fills)) == 1
+        return
+    assert fills == ["#bbdefb", "#bcaaa4", "#bcaaa4", "#2e7d32"]
+    after = {fill for fill, _ in drawn(paths[1].read_text()).values()}
+    assert after >= {"#bbdefb", "#bcaaa4", "#2e7d32"}
+
+
+def test_without_shards_borders_are_dashed(tmp_path, monkeypatch):
+    """As XLA draws it."""
+    monkeypatch.setenv(
+        "XLA_FLAGS",
+        f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_dot --xla_hlo_graph_sharding_color",
+    )
+
+    on_ipu(lambda x: tf.tanh(x) * 0.5625, tf.ones([3]))
+
+    for path in tmp_path.glob("*.dot"):
+        nodes = drawn(path.read_text())
+        assert nodes
+        assert set(nodes.values()) == {("white", "filled,dashed")}
 
 
 def test_numbers_grow_over_processes(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Whether a program fits the memory of the IPUs that it is compiled for."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -96,6 +97,9 @@ def test_code_counts_as_its_option_says(counts, monkeypatch, tmp_path):
     assert (found["memory"]["by_purpose"]["code"] > 0) == counts
     assert found["memory"]["available_bytes"] == 4 * 624 * 1024
     assert found["ipu_model"]["tiles"] == 4
+    needed = found["memory"]["peak_bytes"] + found["memory"]["by_purpose"]["code"]
+    tile = {"available_bytes": 624 * 1024, "mean_bytes": math.ceil(needed / 4)}
+    assert found["memory"]["tile"] == tile
 
 
 def test_the_page_holds_the_model_against_published_figures():

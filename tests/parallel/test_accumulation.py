@@ -9,9 +9,8 @@ import styles
 import tensorflow as tf
 from accumulating import INNER, V2, v1
 
-from ipufeed.device.program import compiler, loops
+from ipufeed.device.program import compiler
 from ipufeed.device.program.scopes import ipu_scope
-from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.optimizers import accumulation, optimizers
 
 UPDATES = 3
@@ -180,22 +179,25 @@ def test_accumulation_outside_of_a_loop_is_refused_when_it_runs():
         assert session.run(weight) == 1.0
 
 
-def test_a_while_loop_is_no_training_loop():
-    """The number of its iterations is unknown."""
-    strategy = IPUStrategy()
-    with strategy.scope():
-        weight = tf.Variable(1.0)
+@pytest.mark.parametrize(
+    "style", [("graph", "xla"), ("function", "xla")], indirect=True
+)
+def test_a_while_loop_is_a_training_loop(style):
+    """The number of its iterations is known after the last."""
+    weight = style.variable(np.float32(1.0), "weight")
+    optimizer = V2(INNER["descent"](), 2)
 
-    @tf.function(jit_compile=True)
-    def program():
+    def program(n):
         def body(i):
-            V2(INNER["descent"](), 2).minimize(weight * 2, var_list=[weight])
-            return i + 1
+            done = optimizer.minimize(lambda: weight * 2, var_list=[weight])
+            return i + 1, done
 
-        return loops.while_loop(lambda i: i < 4, body, [0])
+        return style.while_loop(lambda i: i < n, body, [0])
 
-    with (
-        strategy.scope(),
-        pytest.raises(tf.errors.FailedPreconditionError, match="not inside a training"),
-    ):
-        strategy.run(program)
+    run = style.build(program, np.int32(4))
+    run(np.int32(4))
+    descended = style.read(weight)
+    assert descended < 1.0
+    with pytest.raises(tf.errors.FailedPreconditionError, match="with 5 iterations"):
+        run(np.int32(5))
+    assert style.read(weight) == descended

@@ -157,7 +157,7 @@ def test_sums_of_iterations(style):
     with on(1, style) as ready:
 
         def body(i, seen):
-            total = gen_poputil_ops.ipu_stateful_gradient_accumulate(i, 3)
+            total = gen_poputil_ops.ipu_stateful_gradient_accumulate(i, 3, False)
             return i + 1, tf.concat([seen[1:], [total]], 0)
 
         run = ready.build(

@@ -10,7 +10,12 @@ from ipufeed.checks import flags_checked
 from ipufeed.device.program import executor, outside_compilation
 from ipufeed.device.program.loop_bound import Bound, run_time_value
 from ipufeed.device.program.loop_version import loop_version
-from ipufeed.device.program.training_loop import TrainingLoop, checked_count, inside
+from ipufeed.device.program.training_loop import (
+    TrainingLoop,
+    checked_count,
+    inside,
+    training_loop,
+)
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
 from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, TensorLike
@@ -187,8 +192,8 @@ def _wrap_body(
             arguments, keywords = body_arguments(element)
             if not tf.executing_eagerly():
                 operations = [tensor.op for tensor in tf.nest.flatten(element)]
-        if limit is None:
-            loop = TrainingLoop()
+        if limit is None:  # the number is known afterwards: plain_loops.py
+            loop = TrainingLoop() if tf.executing_eagerly() else training_loop()
         else:
             loop = TrainingLoop(i, limit if tf.executing_eagerly() else limit.op)
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
@@ -206,6 +211,7 @@ def _wrap_body(
             )
         if tf.executing_eagerly():
             return [i + 1, *tensors]
+        more += loop.refused_uses(tensors)
         with tf.control_dependencies(operations + more):
             return [_passed_on(tensor) for tensor in [i + 1, *tensors]]
 

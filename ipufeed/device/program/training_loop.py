@@ -5,26 +5,43 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed import _native
-from ipufeed.tf_types import Tensor, TensorLike
+from ipufeed.tf_types import Operation, Tensor, TensorLike
+
+UseCheck = Callable[[list[Tensor]], list[Operation]]
 
 
 @dataclass
 class TrainingLoop:
-    """A loops.repeat, or the absence of one.
+    """A loops.repeat, or the absence of one; plain_loops.py has those of TensorFlow.
 
     Attributes:
         iteration: The number of the iteration, from 0: an integer scalar of its body. None
             outside of a loop.
         count: The op whose result is the number of iterations; in eager mode the number.
+        use_checks: Each is called at the end of the body, with the tensors that it returns;
+            it returns operations that fail the program, for uses that are refused.
+        outer: The loop around it: for loops.repeat that of TensorFlow which it builds.
     """
 
     iteration: Tensor | None = None
     count: Any = None
+    use_checks: list[UseCheck] = field(default_factory=list)
+    outer: TrainingLoop | None = None
+
+    def at_start(self, add: Callable[[Operation], None]) -> None:
+        """Calls `add` with an operation that runs before the outermost loop."""
+        if self.outer is not None:
+            self.outer.at_start(add)
+
+    def refused_uses(self, results: list[Tensor]) -> list[Operation]:
+        """Returns the operations that the checks of the body's results have built."""
+        checks, self.use_checks = self.use_checks, []
+        return [op for check in checks for op in check(results)]
 
     def require_multiple(self, mini_batches: int) -> Tensor | None:
         """Makes the program refuse a loop whose count is not a multiple of `mini_batches`.
@@ -59,6 +76,9 @@ def training_loop() -> TrainingLoop:
 @contextlib.contextmanager
 def inside(loop: TrainingLoop) -> Iterator[None]:
     """Marks this context as the trace of a loop's body."""
+    around = _loop.get()
+    if loop is not around:
+        loop.outer = None if around is _NONE else around
     token = _loop.set(loop)
     try:
         yield

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from ipufeed.device.log import LOGGER
 from ipufeed.executable.hlo.compiled_code import CompiledCode
+from ipufeed.executable.hlo.shard_colours import coloured
 from ipufeed.executable.hlo.text import hlo_dot, hlo_text
 
 NAME = re.compile(r"module_(\d+)\.")
@@ -41,12 +42,14 @@ class DumpOptions:
         text: Whether to write text, which is the default.
         dot: Whether to write a graph.
         passes: The regular expression that selects passes, or None.
+        colours: Whether nodes of a graph have the colour of their IPU.
     """
 
     folder: Path
     text: bool
     dot: bool
     passes: str | None = None
+    colours: bool = False
 
     def stages(self) -> list[str]:
         """Returns the names of the stages that are written, in their order."""
@@ -83,7 +86,8 @@ def dump_options() -> DumpOptions | None:
 
     dot, text = on("xla_dump_hlo_as_dot"), on("xla_dump_hlo_as_text")
     passes = flags.get("xla_dump_hlo_pass_re") or None
-    return DumpOptions(Path(folder), text or not dot, dot, passes)
+    colours = on("xla_hlo_graph_sharding_color")
+    return DumpOptions(Path(folder), text or not dot, dot, passes, colours)
 
 
 def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
@@ -100,7 +104,10 @@ def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
             if options.text:
                 (options.folder / f"{stem}.txt").write_text(hlo_text(module))
             if options.dot:
-                (options.folder / f"{stem}.dot").write_text(hlo_dot(module))
+                graph = hlo_dot(module)
+                if options.colours:
+                    graph = coloured(graph)
+                (options.folder / f"{stem}.dot").write_text(graph)
     except (OSError, ValueError) as error:
         LOGGER.warning("A program cannot be dumped to %s: %s.", options.folder, error)
 

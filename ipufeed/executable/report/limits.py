@@ -47,6 +47,11 @@ class Limits:
         """Memory of all tiles of these IPUs."""
         return self.ipus * self.model.memory_bytes
 
+    def needed(self, found: memory.Memory) -> int:
+        """Returns the bytes that a program needs of it: its peak, and code that counts."""
+        code = found.by_purpose["code"] if self.counts_code else 0
+        return found.peak_bytes + code
+
 
 def limits_of(lowered: Lowered) -> Limits:
     """Returns the limits of a program to compile.
@@ -81,7 +86,7 @@ def check(limits: Limits, name: str, executable: bytes) -> None:
         return
     found = memory.memory_of(CompiledCode.parse(executable), (), frozenset())
     code = found.by_purpose["code"] if limits.counts_code else 0
-    needed = found.peak_bytes + code
+    needed = limits.needed(found)
     if needed <= limits.bytes:
         return
     text = (

@@ -58,6 +58,12 @@ def _memory_of(
         "available_bytes": limits.bytes,
         "total_bytes": found.total_bytes,
         "peak_bytes": found.peak_bytes,
+        "tile": {
+            "available_bytes": limits.model.tile_bytes,
+            "mean_bytes": -(
+                -limits.needed(found) // (limits.ipus * limits.model.tiles)
+            ),
+        },
         "by_purpose": found.by_purpose,
         "number_of_buffers": len(found.buffers),
         "buffers": [dataclasses.asdict(each) for each in found.buffers[:MOST_BUFFERS]],

@@ -48,10 +48,13 @@ class Accumulator:
                 dtype=dtype,
                 experimental_enable_variable_lifting=False,
             )
-        if not tf.executing_eagerly() and not loop.count.graph.building_function:
-            self._begin_with_zeros(loop.count, shape, dtype)
+        if not tf.executing_eagerly():
+            with tf.init_scope():
+                is_initialized = tf.executing_eagerly()
+            if not is_initialized:
+                loop.at_start(lambda op: self._begin_with_zeros(op, shape, dtype))
 
-    def _begin_with_zeros(self, before: Tensor, shape: Shape, dtype: DType) -> None:
+    def _begin_with_zeros(self, before: Operation, shape: Shape, dtype: DType) -> None:
         """Adds the assignment of zeros as a control input of an op before the loop."""
         with before.graph.as_default(), tf.control_dependencies(None):
             context = before._get_control_flow_context()

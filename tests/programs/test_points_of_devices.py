@@ -1,0 +1,116 @@
+"""Devices without IPUs, the IPU Model, and parts of programs on them, in each style."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from replicated import configure
+from styles import entered, only
+
+from ipufeed.device.config.config import DeviceConnectionType, IPUConfig
+from ipufeed.device.system import system
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
+from ipufeed.programs import gen_poputil_ops
+from ipufeed.queues import IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system")
+STYLES = ["graph", "graph, while v2", "function"]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_program_is_compiled_where_it_cannot_run(style, tmp_path, monkeypatch):
+    """Its report and its file are written, and then its execution fails."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", f"--executable_cache_path={tmp_path}/cache")
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.device_connection.type = DeviceConnectionType.NEVER
+    config.device_connection.version = "ipu2"
+    config.compilation_poplar_options = {
+        "autoReport.all": "true",
+        "autoReport.directory": str(tmp_path / "reports"),
+    }
+    system.configure_ipu_system(config)
+    with entered(style, "xla") as ready:
+        run = ready.build(lambda x: x * 2.40625, 1.0)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="a device that was configured for compilation only",
+        ):
+            run(1.0)
+
+    assert len(list(tmp_path.glob("cache/*.poplar_exec"))) == 1
+    assert len(list(tmp_path.glob("reports/*/profile.pop"))) == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_ipu_model_has_replicas(style, monkeypatch):
+    """Their results are next to one another, and they know their sum."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+    configure(4)
+    outfeed = IPUOutfeedQueue()
+    with entered(style, "xla") as ready:
+
+        def body(x):
+            rank = tf.cast(collectives.replication_index(), tf.float32)
+            total = collectives.cross_replica_sum(rank)
+            return x + total, outfeed.enqueue(rank)
+
+        total = ready.run(lambda x: ready.repeat(3, body, [x]), 0.0)
+        found = ready.read(outfeed.dequeue())
+
+    assert np.ravel(only(total))[0] == 18.0
+    assert found.tolist() == [[0, 1, 2, 3]] * 3
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_parts_of_an_accumulation_make_one(style):
+    """Zeros of a variable's shape, a scaled sum in each iteration, and the sink."""
+    configure(1)
+    with entered(style, "xla") as ready:
+        weight = ready.variable(np.float16([1.0, 2.0]), "weight")
+
+        def net(x):
+            zeros = gen_poputil_ops.gradient_accumulator_create(
+                weight.handle, output_type=tf.float32
+            )
+
+            def body(total):
+                gradients = tf.cast(x * weight, tf.float16)
+                return gen_poputil_ops.gradient_accumulator_add_with_scale(
+                    total, gradients, 0.5
+                )
+
+            gen_poputil_ops.gradient_accumulation_count(3)
+            total = ready.repeat(3, body, [zeros])
+            return gen_poputil_ops.gradient_accumulator_sink(total)
+
+        found = only(ready.run(net, np.float16(4.0)))
+    assert found.dtype == np.float32
+    assert found.tolist() == [7.0, 14.0]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_sequential_pipeline_logs_no_error(style, capfd):
+    """TensorFlow's optimizers of graphs accept it."""
+    configure(2)
+    outfeed = IPUOutfeedQueue()
+    with entered(style, "xla") as ready:
+        infeed = ready.feed(
+            lambda: tf.data.Dataset.range(8).map(lambda i: tf.cast(i, tf.float32))
+        )
+
+        def net():
+            return pipeline(
+                [lambda x: x + 1.0, lambda x: x * 2.0],
+                4,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+                pipeline_schedule=PipelineSchedule.Sequential,
+            )
+
+        ready.run(net)
+        assert ready.read(outfeed.dequeue()).tolist() == [2, 4, 6, 8]
+    logged = capfd.readouterr().err
+    assert "meta_optimizer" not in logged
+    assert "SymbolicShapeRefiner" not in logged
