@@ -7,6 +7,7 @@ TensorFlow        <- tf_patches: queue operations in tf.vectorized_map;
                      assertions; datasets in an IPU's scope; image operations that
                      XLA lacks
 TensorFlow        <- device.program: its loops as training loops
+ops.host_calls    <- ops, programs: functions of the host that programs from files call
 TensorFlow        <- applications: the operations of exported SavedModels
 IPUStrategy       <- keras: models; parallel: reductions over replicas
 """
@@ -21,6 +22,7 @@ from ipufeed.device import queue_hooks
 from ipufeed.device.program import plain_loops, strategy
 from ipufeed.device.random.ops import on_ipu
 from ipufeed.executable.compile import programs
+from ipufeed.ops import host_calls
 from ipufeed.queues.chain import holds_queue_ops
 from ipufeed.tf_patches import (
     asserts,
@@ -60,6 +62,14 @@ def _build_check(condition: Tensor, text: str) -> Operation:
     return _native.load().ipufeed_assert(condition, text=text)
 
 
+def _load_host_functions() -> None:
+    """Imports the modules with functions that programs call on the host."""
+    # By a name of each: `import ipufeed` makes some of them lazy modules.
+    from ipufeed.ops.host_embedding import HostEmbedding  # noqa: F401
+    from ipufeed.ops.internal_ops import print_tensor  # noqa: F401
+    from ipufeed.programs.accumulated_uses import check  # noqa: F401
+
+
 @functools.cache
 def connect() -> None:
     """Connects the packages, once."""
@@ -71,5 +81,6 @@ def connect() -> None:
     host_datasets.install(on_ipu)
     generator_state.install()
     plain_loops.install()
+    host_calls.set_loader(_load_host_functions)
     strategy.hooks.extend_keras = _extend_keras
     strategy.hooks.reduce = _reduce_over_replicas

@@ -224,6 +224,7 @@ ALLOWED = {
         *("_native", "applications"),
         *("device.queue_hooks", "device.program", "device.random"),
         *("executable.compile", "parallel.collectives", "keras"),
+        *("ops", "programs"),
         *("queues", "tf_patches", "tf_types"),
     },
     "run": {"_quiet_import", "_native", "compat", "render"},

@@ -94,6 +94,7 @@ class Call:
 
 _HANDLERS: dict[str, Callable[[Call], None]] = {}
 
+_load: Callable[[], None] | None = None
 _lock = threading.Lock()
 # Run -> ((kind, op, replica) -> the state of a function between its calls).
 _states: dict[int, dict[tuple[str, int, int], Any]] = {}
@@ -108,6 +109,26 @@ def handler(kind: str) -> Callable[[Callable[[Call], None]], Callable[[Call], No
         return function
 
     return register
+
+
+def set_loader(load: Callable[[], None]) -> None:
+    """Sets the function that imports the modules with handlers.
+
+    A program from a file can run in a process that has not imported them.
+    """
+    global _load
+    _load = load
+
+
+def _handler_of(kind: str) -> Callable[[Call], None]:
+    if kind not in _HANDLERS and _load is not None:
+        _load()
+    if kind not in _HANDLERS:
+        raise RuntimeError(
+            f"The program calls a function of the host of the kind {kind!r}, which this "
+            "version of ipufeed does not have: compile the program again."
+        )
+    return _HANDLERS[kind]
 
 
 def call(
@@ -211,7 +232,7 @@ def _run_call(pointer: Any) -> int:
     given = pointer.contents
     try:
         kind = given.kind.decode()
-        _HANDLERS[kind](
+        _handler_of(kind)(
             Call(
                 ctypes.string_at(given.text, given.text_size).decode(),
                 given.op,

@@ -23,7 +23,7 @@ from ipufeed.applications.runtime import (
     embedded_runtime_stop,
 )
 from ipufeed.device.program import loops
-from ipufeed.ops.internal_ops import fifo
+from ipufeed.ops.internal_ops import fifo, print_tensor
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.process_state import STATE
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -71,6 +71,35 @@ print(ipu.executable.stats().compiles, ipu.executable.stats().disk_hits)
     out = run_python(code).stdout.splitlines()
 
     assert out[-2:] == ["[[0.0, 2.0, 4.0, 6.0], 8]", "0 1"]
+
+
+def test_functions_of_the_host_run_in_the_process_that_calls(tmp_path):
+    """It has not imported their modules, which the function's Python would do."""
+    path = tmp_path / "host.poplar_exec"
+    configure()
+    infeed, outfeed = queues(X)
+
+    def body(x):
+        with tf.control_dependencies([print_tensor(x, "element")]):
+            return outfeed.enqueue(fifo(x, 1))
+
+    experimental_application_compile_op(
+        lambda: loops.repeat(3, body, [], infeed), output_path=str(path)
+    )
+    code = f"""
+import numpy as np, ipufeed as ipu
+from ipufeed import embedded_runtime
+config = ipu.IPUConfig(); config.auto_select_ipus = 1; config.configure_ipu_system()
+context = embedded_runtime.embedded_runtime_start({str(path)!r}, [], "there")
+for number in range(2):
+    x = np.full(4, number + 1, np.float32)
+    print(embedded_runtime.embedded_runtime_call([x], context)[0].numpy().tolist())
+"""
+    done = run_python(code)
+
+    assert done.stdout.splitlines()[-2:] == [str([0.0] * 4), str([1.0] * 4)]
+    assert "element: [1. 1. 1. 1.]" in done.stderr
+    assert "element: [2. 2. 2. 2.]" in done.stderr
 
 
 def test_a_stopped_engine_leaves_no_thread(tmp_path, monkeypatch):
