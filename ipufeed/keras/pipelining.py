@@ -331,7 +331,7 @@ def print_pipeline_stage_assignment_summary(
 def export_for_ipu_serving(
     state: ModelState, model: KerasModel, *_: object, **__: object
 ) -> None:
-    """Not supported: there is no serving runtime for the simulated IPU.
+    """Not supported: the simulated IPU is without a serving runtime.
 
     Raises:
         NotImplementedError: Always, with what to use.

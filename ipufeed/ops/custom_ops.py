@@ -56,7 +56,7 @@ def precompiled_user_op(
         A list of tensors.
 
     Raises:
-        RefusedError: There is no reference; the message has the line that registers one.
+        RefusedError: The reference is missing; the message has the line that registers one.
         TypeError: An argument is of another type.
         ValueError: The attributes are not a str, `outs` lacks something, or the reference
             has other outputs.
@@ -136,7 +136,7 @@ def cpu_user_operation(
     Raises:
         TypeError: An argument is of another type.
         ValueError: The attributes are not a str, or `outs` lacks something.
-        tf.errors.NotFoundError: There is no such library, or no such function in it.
+        tf.errors.NotFoundError: The library, or the function in it, is missing.
         tf.errors.InternalError: The library has another level of the interface; or when it
             runs: the function has thrown an exception.
     """

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
-from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.infeed import IPUInfeedQueue, check_feed_name
 from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, Variable
 
 _EVERY = 1000  # elements between two lines of progress
@@ -41,15 +41,16 @@ def dataset_extractor(
         num_elements: The number of elements, at least 1.
         filename: The start of the files' paths: `<filename>.<feed_name>.<i>.npy`, of shape
             [num_elements, ...].
-        feed_name: Default: "infeed".
+        feed_name: A str without "/" and NUL. Default, also for None: "infeed".
         print_stats: Whether TensorFlow's log has a line per 1000 elements. Default: True.
 
     Returns:
         In a version 1 graph the operation that writes; in eager mode the files' paths.
 
     Raises:
-        TypeError: `dataset` is not a dataset, or a number is not an integer.
-        ValueError: `num_elements` is less than 1.
+        TypeError: `dataset` is not a dataset, `num_elements` not an int, or `feed_name`
+            not a str.
+        ValueError: `num_elements` is less than 1, or `feed_name` has a "/" or NUL.
         tf.errors.OutOfRangeError: At the run: the dataset has fewer elements.
     """
     if not isinstance(dataset, tf.data.Dataset):
@@ -62,6 +63,7 @@ def dataset_extractor(
         )
     if num_elements < 1:
         raise ValueError("Expected `num_elements` to be at least 1.")
+    _check_file_part(feed_name)
     begin = f"{os.fspath(filename)}.{feed_name or 'infeed'}"
     if tf.executing_eagerly():
         rows = iter(dataset)
@@ -99,6 +101,15 @@ def dataset_extractor(
         )
         stacked = [each.stack() for each in found]
         return tf.numpy_function(write, stacked, tf.int64).op
+
+
+def _check_file_part(feed_name: object) -> None:
+    check_feed_name(feed_name)
+    if any(each in str(feed_name) for each in "/\0"):
+        raise ValueError(
+            "`feed_name` must be a part of a file's name, without '/' and NUL, got "
+            f"{feed_name!r}. The folder belongs to the file's path."
+        )
 
 
 def _flat(element: Nest) -> list[Any]:
@@ -279,9 +290,10 @@ def export_dataset_to_file(
         See dataset_extractor.
 
     Raises:
-        TypeError: It is neither a dataset nor a queue.
-        ValueError: `num_elements` is less than 1.
+        TypeError: It is neither a dataset nor a queue; or see dataset_extractor.
+        ValueError: See dataset_extractor.
     """
+    _check_file_part(feed_name)  # before `or` takes the id for False or 0
     dataset = dataset_or_infeed
     if isinstance(dataset, IPUInfeedQueue):
         feed_name = feed_name or dataset._id

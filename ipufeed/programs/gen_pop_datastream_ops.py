@@ -39,7 +39,7 @@ def _outfeed(feed_id: str, mode: str, depth: int) -> IPUOutfeedQueue:
     """Returns the outfeed of an id; the first call creates it.
 
     Raises:
-        ValueError: There is no such mode.
+        ValueError: The mode is not defined.
     """
     if mode not in _MODES:
         raise ValueError(

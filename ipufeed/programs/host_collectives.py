@@ -143,7 +143,7 @@ def broadcast(
         A tensor like `value`.
 
     Raises:
-        ValueError: There is no such process.
+        ValueError: The process does not exist.
         TypeError, tf.errors.OpError: See allgather.
     """
     import tensorflow as tf

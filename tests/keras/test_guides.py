@@ -2,29 +2,12 @@
 
 import contextlib
 
-import keras
 import keras_models
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
-
-from ipufeed.device.program.strategy import IPUStrategy
 
 ROWS = keras_models.arrays(32)[0]
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    keras_models.configure(1)
-    return IPUStrategy()
-
-
-@pytest.fixture(
-    scope="module", params=[keras, tf_keras], ids=["keras3", "tf_keras"], name="kind"
-)
-def kinds(request):
-    return request.param
 
 
 def noise(shape, seed):

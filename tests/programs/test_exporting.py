@@ -1,5 +1,8 @@
 """Datasets and variables in files, and datasets of whole groups."""
 
+import contextlib
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -64,6 +67,39 @@ def test_wrong_arguments_are_raised(tmp_path):
         dataset_extractor(pairs(), 0, "x")
     with pytest.raises(TypeError, match=r"must be a tf.data.Dataset, got list"):
         dataset_extractor([1], 1, "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        (3, TypeError, "`feed_name` must be a str or None, got int 3."),
+        (False, TypeError, "`feed_name` must be a str or None, got bool False."),
+        (b"x", TypeError, "`feed_name` must be a str or None, got bytes b'x'."),
+        ("a/b", ValueError, "without '/' and NUL, got 'a/b'."),
+        ("a\0b", ValueError, "without '/' and NUL, got 'a\\x00b'."),
+    ],
+)
+@pytest.mark.parametrize("style", ["graph", "eager"])
+@pytest.mark.parametrize(
+    "export",
+    [
+        lambda path, name: dataset_extractor(pairs(), 1, path, name),
+        lambda path, name: export_dataset_to_file(pairs(), path, 1, name),
+        lambda path, name: export_dataset_to_file(
+            IPUInfeedQueue(pairs()), path, 1, name
+        ),
+    ],
+    ids=["extractor", "dataset", "infeed"],
+)
+def test_a_feed_name_must_be_a_part_of_a_file_name(
+    export, style, name, error, text, tmp_path
+):
+    """It is refused by its name, in a graph when the operation is built."""
+    graph = tf.Graph().as_default() if style == "graph" else contextlib.nullcontext()
+    with graph, pytest.raises(error, match=re.escape(text)):
+        export(str(tmp_path / "data"), name)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("style", ["graph", "eager"])

@@ -28,7 +28,7 @@ class DeviceSettings:
 
     Raises:
         TypeError: A value is not a number, or `knee` not a bool.
-        ValueError: A value is out of range, or there is no such preset.
+        ValueError: A value is out of range, or the preset is not defined.
     """
 
     step_seconds: float | None = None

@@ -54,7 +54,7 @@ def reset_ipu_seed(
     Raises:
         TypeError: `seed` is not an integer, or a flag is not a bool.
         ValueError: `seed` is out of range.
-        DeviceOrdinalError: There is no such device, or it has not been configured.
+        DeviceOrdinalError: The device does not exist, or has not been configured.
     """
     warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
     seed = as_int("seed", seed)

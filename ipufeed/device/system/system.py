@@ -97,7 +97,7 @@ def configure_ipu_system(
         tf.errors.FailedPreconditionError: The system is configured differently, and
             `reset_configuration` is False.
         tf.errors.ResourceExhaustedError: There are not enough IPUs.
-        tf.errors.InvalidArgumentError: There is no such hardware ID.
+        tf.errors.InvalidArgumentError: The hardware ID is unknown.
 
     An error leaves the system unchanged.
     """
@@ -302,7 +302,7 @@ def require_usable(ordinal: int) -> VirtualDevice:
     """Returns the device of an ordinal.
 
     Raises:
-        DeviceOrdinalError: There is no such device, or it has not been configured.
+        DeviceOrdinalError: The device does not exist, or has not been configured.
     """
     if not 0 <= ordinal < NUM_IPUS:
         raise DeviceOrdinalError(
@@ -328,7 +328,7 @@ def attach(ordinal: int) -> VirtualDevice:
     match; with PRE_COMPILE it does not attach.
 
     Raises:
-        DeviceOrdinalError: There is no such device, or it has not been configured.
+        DeviceOrdinalError: The device does not exist, or has not been configured.
         tf.errors.InvalidArgumentError: The connection type is NEVER.
     """
     with SYSTEM.lock:
@@ -368,7 +368,7 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
             Default: "cpu".
 
     Raises:
-        DeviceOrdinalError: There is no such device, or it has not been configured.
+        DeviceOrdinalError: The device does not exist, or has not been configured.
     """
     warn_of_host("get_num_of_ipus_in_device(device=)", device)
     ordinal = ordinal_of(ipu_device)

@@ -86,7 +86,7 @@ def virtual_devices(config: IPUConfig, flags: Flags) -> tuple[VirtualDevice, ...
 
     Raises:
         tf.errors.ResourceExhaustedError: There are not enough IPUs.
-        tf.errors.InvalidArgumentError: There is no such hardware ID.
+        tf.errors.InvalidArgumentError: The hardware ID is unknown.
         ValueError: There are more devices than can be registered.
         PoplarFlagsError: The flag's number of tiles is out of range.
     """

@@ -205,7 +205,7 @@ def load(reference: str) -> Program:
     """Returns the program of a file or key, importing TensorFlow without its messages.
 
     Raises:
-        LookupError, ValueError, OSError: There is no such program, or its file is damaged.
+        LookupError, ValueError, OSError: The program is missing, or its file is damaged.
     """
     with _quiet_import.quiet_stderr("3"):
         from tensorflow.compiler.xla.service import hlo_pb2  # noqa: F401

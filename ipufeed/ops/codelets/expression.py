@@ -60,7 +60,7 @@ def codelet_expression_op(
     Raises:
         TypeError: `vertex_expression` is not a function, or an argument is of another
             dtype.
-        ValueError: There is no argument, or the shapes do not broadcast.
+        ValueError: Arguments are missing, or their shapes do not broadcast.
         NotImplementedError: The expression contains an unknown operator.
 
     Source: Graphcore's function of this name, which compiles a codelet.

@@ -63,7 +63,7 @@ def as_numbers(inputs: list[Tensor], chosen: Iterable[int] | None) -> list[int]:
 
     Raises:
         TypeError: They are not ints in a list.
-        ValueError: There is no such input, or one is given twice.
+        ValueError: An input is not defined, or is given twice.
     """
     if chosen is None:
         return list(range(len(inputs)))

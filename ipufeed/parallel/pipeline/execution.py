@@ -131,7 +131,7 @@ class Builder:
         """Returns the nest of traced tensors that is enqueued, or None.
 
         Raises:
-            ValueError: Outputs are to be enqueued, and there is no queue.
+            ValueError: Outputs are to be enqueued without a queue.
         """
         if self.outfeed_loss:
             assert model.optimizer is not None
@@ -155,7 +155,7 @@ class Builder:
         return self._with_queue(model, left) if left else None
 
     def _with_queue(self, model: traced.Model, structure: Nest) -> Nest:
-        """Returns the structure; raises ValueError if there is no outfeed queue."""
+        """Returns the structure; raises ValueError without an outfeed queue."""
         if self.outfeed_queue is not None:
             return structure
         names = ", ".join(tensor.name for tensor in model.outputs)

@@ -139,12 +139,15 @@ def check_stage_options(name: str, options: object, stages: int) -> None:
 
     Raises:
         TypeError: They are not a list of PipelineStageOptions.
-        ValueError: There is not one for each stage.
+        ValueError: Their number is not that of the stages.
     """
     if options is None:
         return
     if not isinstance(options, (list, tuple)):
-        raise TypeError(f"{name} must be a list or a tuple of PipelineStageOptions.")
+        raise TypeError(
+            f"{name} must be a list or a tuple of PipelineStageOptions, got "
+            f"{type(options).__name__}."
+        )
     for each in options:
         if not isinstance(each, PipelineStageOptions):
             raise TypeError(

@@ -193,13 +193,12 @@ def pipeline(
         forward_propagation_stages_poplar_options,
         len(found),
     )
-    if training:
-        option_checks.check_stage_options(
-            "backward_propagation_stages_poplar_options",
-            backward_propagation_stages_poplar_options,
-            len(found),
-        )
-        option_checks.check_weight_update_options(weight_update_poplar_options)
+    option_checks.check_stage_options(
+        "backward_propagation_stages_poplar_options",
+        backward_propagation_stages_poplar_options,
+        len(found),
+    )
+    option_checks.check_weight_update_options(weight_update_poplar_options)
     option_checks.check_outfeed_options(
         outfeed_queue, training, outfeed_loss, accumulate_outfeed, outfeed_mask
     )

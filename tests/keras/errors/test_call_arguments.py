@@ -5,25 +5,9 @@ import keras_models
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
-
-from ipufeed.device.program.strategy import IPUStrategy
 
 X = keras_models.arrays()[0]
 Y = X[:, :1]
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    keras_models.configure(1)
-    return IPUStrategy()
-
-
-@pytest.fixture(
-    scope="module", params=[keras, tf_keras], ids=["keras3", "tf_keras"], name="kind"
-)
-def kinds(request):
-    return request.param
 
 
 @pytest.fixture(scope="module")

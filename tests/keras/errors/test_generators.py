@@ -14,19 +14,6 @@ Y = X[:, :1]
 
 
 @pytest.fixture(scope="module")
-def strategy():
-    keras_models.configure(1)
-    return IPUStrategy()
-
-
-@pytest.fixture(
-    scope="module", params=[keras, tf_keras], ids=["keras3", "tf_keras"], name="kind"
-)
-def kinds(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
 def model(strategy, kind):
     with strategy.scope():
         made = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1)])

@@ -1,28 +1,13 @@
 """Wrong options of a model are refused by the call that sets them."""
 
-import keras
 import keras_models
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.pipeline.options import RecomputationMode
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    keras_models.configure(1)
-    return IPUStrategy()
-
-
-@pytest.fixture(
-    scope="module", params=[keras, tf_keras], ids=["keras3", "tf_keras"], name="kind"
-)
-def kinds(request):
-    return request.param
 
 
 @pytest.fixture(scope="module")

@@ -258,6 +258,24 @@ CASES = {
         "weight_update_poplar_options to be of type PipelineStageOptions, but got list "
         "instead.",
     ),
+    "backward options that are not a list, in inference": (
+        {"backward_propagation_stages_poplar_options": 3},
+        TypeError,
+        "backward_propagation_stages_poplar_options must be a list or a tuple of "
+        "PipelineStageOptions, got int.",
+    ),
+    "backward options of another kind, in inference": (
+        {"backward_propagation_stages_poplar_options": [{}, {}]},
+        TypeError,
+        "backward_propagation_stages_poplar_options must be a list of "
+        "PipelineStageOptions, got dict in it.",
+    ),
+    "options of the weight update that are none, in inference": (
+        {"weight_update_poplar_options": "fast"},
+        TypeError,
+        "weight_update_poplar_options to be of type PipelineStageOptions, but got str "
+        "instead.",
+    ),
     "too few stage options": (
         {"forward_propagation_stages_poplar_options": [PipelineStageOptions()]},
         ValueError,
