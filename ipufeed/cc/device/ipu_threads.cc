@@ -1,33 +1,70 @@
 #include "device/ipu_threads.h"
 
+#include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "core/mutex.h"
+#include "core/wait.h"
 #include "device/pools.h"
+#include "run/stall.h"
 
 namespace ipufeed {
 namespace {
 
-// Which program has the IPUs of a device, and how often it has taken them.
+// Which program has a set of threads, and how often it has taken it.
 struct Holder {
   Program* program = nullptr;
   int times = 0;
 };
 
+using Sets = std::array<Holder, IpuLease::kSets>;
+
 struct Leases {
   Mutex mutex;
-  CondVar given_back;
-  std::map<int, Holder> holders IPUFEED_GUARDED_BY(mutex);  // by ordinal
+  CondVar changed;  // a set was given back, or a program that waits was stopped
+  std::map<int, Sets> sets IPUFEED_GUARDED_BY(mutex);  // by ordinal
 
   static Leases& get() {
     static auto* leases = new Leases;
     return *leases;
   }
+
+  // The program's set, or else a free one; null if all are taken.
+  Holder* find(Program* program) IPUFEED_REQUIRES(mutex) {
+    Sets& of_device = sets[program->ordinal()];
+    for (const Program* wanted :
+         {static_cast<const Program*>(program), static_cast<const Program*>(nullptr)}) {
+      for (Holder& holder : of_device) {
+        if (holder.program == wanted) return &holder;
+      }
+    }
+    return nullptr;
+  }
+};
+
+// Wakes the programs that wait for a set, when one of them is stopped.
+class LeaseWaiter final : public Wakeable {
+ public:
+  explicit LeaseWaiter(Program* program) : program_(*program) { program_.add(this); }
+  ~LeaseWaiter() { program_.remove(this); }
+  LeaseWaiter(const LeaseWaiter&) = delete;
+  LeaseWaiter& operator=(const LeaseWaiter&) = delete;
+
+  void wake() override {
+    Leases& leases = Leases::get();
+    MutexLock lock(leases.mutex);
+    leases.changed.notify_all();
+  }
+
+ private:
+  Program& program_;
 };
 
 }  // namespace
@@ -47,55 +84,82 @@ struct Ipu::Threads {
   Eigen::ThreadPoolDevice eigen;
 };
 
-Ipu::Ipu(int ordinal, int index)
+Ipu::Ipu(int ordinal, int index, int set)
     : ordinal_(ordinal),
       index_(index),
-      threads_(new Threads(absl::StrCat("ipu", ordinal, "_", index))) {}
+      threads_(new Threads(absl::StrCat("ipu", ordinal, "_", index,
+                                        set == 0 ? "" : absl::StrCat("_", set)))) {}
 
 void Ipu::run(std::function<void()> work) { threads_->main.Schedule(std::move(work)); }
 
 const Eigen::ThreadPoolDevice* Ipu::pool() const { return &threads_->eigen; }
 
-Ipu& ipu(int ordinal, int index) {
+Ipu& ipu(int ordinal, int index, int set) {
   static auto* const mutex = new Mutex;
-  static auto* const ipus = new std::map<std::pair<int, int>, std::unique_ptr<Ipu>>;
+  static auto* const ipus =
+      new std::map<std::tuple<int, int, int>, std::unique_ptr<Ipu>>;
   MutexLock lock(*mutex);
-  std::unique_ptr<Ipu>& found = (*ipus)[{ordinal, index}];
-  if (found == nullptr) found = std::make_unique<Ipu>(ordinal, index);
+  std::unique_ptr<Ipu>& found = (*ipus)[{ordinal, index, set}];
+  if (found == nullptr) found = std::make_unique<Ipu>(ordinal, index, set);
   return *found;
 }
 
 absl::Status IpuLease::take(Program* program) {
   Leases& leases = Leases::get();
-  MutexLock lock(leases.mutex);
-  Holder& holder = leases.holders[program->ordinal()];
-  while (holder.program != nullptr && holder.program != program) {
-    if (program->stopped()) {
-      return absl::Status(
-          program->stop_status().code(),
-          absl::StrCat("The program was stopped while another one used IPU ",
-                       program->ordinal(), ": ", program->stop_status().message()));
+  StallWatch stall;
+  std::optional<LeaseWaiter> waiter;
+  for (;;) {
+    const std::int64_t report_ns = stall.next_report_ns();
+    {
+      MutexLock lock(leases.mutex);
+      Holder* holder = leases.find(program);
+      // With a waiter: a stop before it existed would not wake this wait.
+      while (holder == nullptr && waiter.has_value() && !program->stopped()) {
+        const std::int64_t now = now_ns();
+        if (now >= report_ns) break;
+        if (report_ns == kNoDeadline) {
+          leases.changed.wait(leases.mutex);
+        } else {
+          leases.changed.wait_for_ns(leases.mutex, report_ns - now);
+        }
+        holder = leases.find(program);
+      }
+      if (holder != nullptr) {
+        holder->program = program;
+        ++holder->times;
+        program_ = program;
+        set_ = static_cast<int>(holder - leases.sets[program->ordinal()].data());
+        return absl::OkStatus();
+      }
     }
-    // A thread that stops a program cannot see this wait.
-    leases.given_back.wait_for_ns(leases.mutex, 20'000'000);
+    if (program->stopped()) {
+      const absl::Status why = program->stop_status();
+      return absl::Status(why.code(),
+                          absl::StrCat("The program was stopped while ", kSets,
+                                       " others used the IPUs of /device:IPU:",
+                                       program->ordinal(), ": ", why.message()));
+    }
+    if (!waiter.has_value()) {
+      waiter.emplace(program);
+    } else if (now_ns() >= report_ns) {
+      stall.report(*program, absl::StrCat(kSets,
+                                          " other programs of several IPUs run on its "
+                                          "device, and it waits for one to end"));
+    }
   }
-  holder.program = program;
-  ++holder.times;
-  program_ = program;
-  return absl::OkStatus();
 }
 
 IpuLease::~IpuLease() {
   if (program_ == nullptr) return;
   Leases& leases = Leases::get();
   MutexLock lock(leases.mutex);
-  Holder& holder = leases.holders[program_->ordinal()];
+  Holder& holder = leases.sets[program_->ordinal()][static_cast<std::size_t>(set_)];
   if (--holder.times > 0) return;
   holder.program = nullptr;
-  leases.given_back.notify_all();
+  leases.changed.notify_all();
 }
 
-absl::Status run_on_ipus(int ordinal, const std::vector<IpuWork>& works,
+absl::Status run_on_ipus(int ordinal, int set, const std::vector<IpuWork>& works,
                          const std::function<void(const absl::Status&)>& on_error) {
   struct Group {
     explicit Group(std::size_t works) : left(works) {}
@@ -125,7 +189,7 @@ absl::Status run_on_ipus(int ordinal, const std::vector<IpuWork>& works,
   std::size_t given = 0;
   const absl::Status begun = guarded("the start of the IPUs' work", [&] {
     for (const IpuWork& work : works) {
-      ipu(ordinal, work.ipu).run([&run, &work] { run(work); });
+      ipu(ordinal, work.ipu, set).run([&run, &work] { run(work); });
       ++given;
     }
   });

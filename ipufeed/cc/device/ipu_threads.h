@@ -5,7 +5,7 @@
 //                            |  waits for all; the first error stops the others
 //
 // A work that waits (for its feed, for another IPU) blocks its IPU's threads and no
-// others: two IPUs never share one.
+// others: two IPUs never share one, and neither do two programs.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ namespace ipufeed {
 
 class Ipu {
  public:
-  Ipu(int ordinal, int index);
+  Ipu(int ordinal, int index, int set);
   Ipu(const Ipu&) = delete;
   Ipu& operator=(const Ipu&) = delete;
 
@@ -47,11 +47,13 @@ class Ipu {
   Threads* const threads_;  // never destroyed, as the IPU
 };
 
-// The same object each time, for the life of the process. Any thread.
-Ipu& ipu(int ordinal, int index);
+// One of the sets of threads that a device's IPUs have, for programs of several IPUs
+// that run at the same time: of two pipelines that share threads, each could wait for
+// what the other holds. The same object each time, for the life of the process. Any
+// thread.
+Ipu& ipu(int ordinal, int index, int set);
 
-// The IPUs of a device are one program's at a time, as the hardware's are: of two
-// pipelines that take each other's IPUs none would ever end. Nests within a program.
+// A program's set of threads, until it ends. Nests within a program.
 class IpuLease {
  public:
   IpuLease() = default;
@@ -59,11 +61,16 @@ class IpuLease {
   IpuLease(const IpuLease&) = delete;
   IpuLease& operator=(const IpuLease&) = delete;
 
-  // Waits for the program that has them; an error once `program` is stopped.
+  static constexpr int kSets = 16;  // by device
+
+  // Waits while other programs have all sets; an error once `program` is stopped.
   absl::Status take(Program* program);
+
+  int set() const { return set_; }
 
  private:
   Program* program_ = nullptr;
+  int set_ = 0;
 };
 
 // What one IPU does of a program.
@@ -73,10 +80,10 @@ struct IpuWork {
   std::function<absl::Status()> run;
 };
 
-// Runs the works at once, each on its IPU, and waits for all. on_error is called with
-// the first error, on the thread of the work that has failed: to stop the others, whose
-// errors are then dropped.
-absl::Status run_on_ipus(int ordinal, const std::vector<IpuWork>& works,
+// Runs the works at once, each on its IPU's threads of a set, and waits for all.
+// on_error is called with the first error, on the thread of the work that has failed:
+// to stop the others, whose errors are then dropped.
+absl::Status run_on_ipus(int ordinal, int set, const std::vector<IpuWork>& works,
                          const std::function<void(const absl::Status&)>& on_error);
 
 }  // namespace ipufeed

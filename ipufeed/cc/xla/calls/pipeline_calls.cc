@@ -218,7 +218,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                        clock.take(start_ns);
                        run.begin(index, clock);
                        absl::Status status = run_ipu_program(
-                           key, ipu(ordinal, index),
+                           key, ipu(ordinal, index, lease.set()),
                            part_of(operands, call.operands, call.operand_counts, i),
                            part_of(outputs, call.results, call.result_counts, i));
                        if (!status.ok()) {
@@ -236,8 +236,8 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                      }});
   }
   program->add(&run);
-  const absl::Status status =
-      run_on_ipus(ordinal, works, [&run](const absl::Status&) { run.fail(); });
+  const absl::Status status = run_on_ipus(ordinal, lease.set(), works,
+                                          [&run](const absl::Status&) { run.fail(); });
   program->remove(&run);
   seeds.add_mini_batches(context.replica, pipeline, run.mini_batches());
   // The thread that continues after all IPUs may have waited for the last.

@@ -274,7 +274,7 @@ class IpuExecutable : public xla::Executable {
     for (int r = 0; r < replicas && ready.ok(); ++r) {
       auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
       copy->options.mutable_run_options()->set_intra_op_thread_pool(
-          ipu(program->ordinal(), r * shards_).pool());
+          ipu(program->ordinal(), r * shards_, lease.set()).pool());
       // Before the first copy runs, which gets the arguments themselves.
       if (r > 0) ready = copy_arguments(arguments, options, &copy->arguments);
       copies.push_back(std::move(copy));
@@ -308,7 +308,7 @@ class IpuExecutable : public xla::Executable {
                        }});
     }
     const absl::Status status =
-        run_on_ipus(program->ordinal(), works,
+        run_on_ipus(program->ordinal(), lease.set(), works,
                     [program](const absl::Status& why) { program->stop(why); });
     program->remove(&others);
     if (!status.ok()) return status;
