@@ -15,25 +15,32 @@ from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 
 class Stages:
-    """A pipeline of four stages, each on its IPU, without training.
+    """A pipeline of stages, each on its IPU, without training.
 
     Args:
         seconds: What each stage waits: a device that computes elsewhere. Default: 0.
         elements: Of the float32 tensor that goes through. Default: 1.
         count: Mini-batches of an execution. Default: 32.
         repeat: Executions of a program. Default: 1.
+        stages: At least 2. Default: 4.
     """
 
     STAGES = 4
 
     def __init__(
-        self, seconds: float = 0.0, elements: int = 1, count: int = 32, repeat: int = 1
+        self,
+        seconds: float = 0.0,
+        elements: int = 1,
+        count: int = 32,
+        repeat: int = 1,
+        stages: int = STAGES,
     ) -> None:
         config = IPUConfig()
-        config.auto_select_ipus = self.STAGES
+        config.auto_select_ipus = stages
         config.configure_ipu_system()
         self.count = count * repeat
-        self.ideal_s = repeat * (count + self.STAGES - 1) * seconds
+        self.slots = repeat * (count + stages - 1)
+        self.ideal_s = self.slots * seconds
         infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
         self.outfeed = IPUOutfeedQueue()
         _ = infeed.initializer
@@ -50,7 +57,7 @@ class Stages:
         @tf.function(jit_compile=True)
         def program() -> Any:
             return pipeline(
-                [first, work, work, last],
+                [first, *[work] * (stages - 2), last],
                 count,
                 repeat_count=repeat,
                 infeed_queue=infeed,
