@@ -95,6 +95,7 @@ def test_a_plot_has_a_dot_for_each_point_of_the_first_figure():
     heights = [float(dot.get("cy")) for dot in dots]
 
     assert len(dots) == 6
+    assert heights[2] > heights[3] + 1
     assert heights[2] - heights[3] == pytest.approx(heights[4] - heights[5], abs=0.2)
 
 
