@@ -13,7 +13,8 @@ from benchmarks.peers import number
 from benchmarks.scaling import Axis, Curve
 
 FLAT = 1.2  # a ratio of neighbours that does not count
-FLAT_POWER = 0.25  # nor is a slope below this one
+# Nor is a slope below this one, between points that are far apart, up to that ratio.
+FLAT_POWER, MOST_FLAT = 0.25, 1.5
 PROPORTIONAL = (0.8, 1.25)  # slopes that are called so
 
 
@@ -50,12 +51,19 @@ def power(curve: Curve, begin: float, end: float) -> float:
     return math.log(curve.median(end) / curve.median(begin)) / math.log(end / begin)
 
 
+def within(ratio: float, factor: float) -> bool:
+    """Whether a ratio is nearer to 1 than this factor, above or below."""
+    return 1 / factor < ratio < factor
+
+
 def kind(curve: Curve, a: float, b: float) -> str:
     """Of the step from one point to the next."""
     ratio = curve.median(b) / curve.median(a)
     (low_a, high_a), (low_b, high_b) = curve.quartiles(a), curve.quartiles(b)
     overlap = low_a <= high_b and low_b <= high_a
-    small = 1 / FLAT < ratio < FLAT or abs(power(curve, a, b)) < FLAT_POWER
+    small = within(ratio, FLAT) or (
+        within(ratio, MOST_FLAT) and abs(power(curve, a, b)) < FLAT_POWER
+    )
     if overlap or small:
         return "flat"
     return "grows" if ratio > 1 else "falls"

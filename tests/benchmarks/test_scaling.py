@@ -52,6 +52,14 @@ def test_what_lies_within_the_quartiles_is_no_change():
     assert [each.kind for each in segments(noisy)] == ["flat"]
 
 
+@pytest.mark.parametrize(("value", "kind"), [(1.4, "flat"), (2.0, "grows")])
+def test_points_that_are_far_apart_may_differ_more(value, kind):
+    """By half, not by more: the slope alone would call a doubling over three tens flat."""
+    far = Curve("ours", "wall", "us", {1: (1.0,), 1000: (value,)})
+
+    assert [each.kind for each in segments(far)] == [kind]
+
+
 def test_a_bend_has_one_sentence_with_its_place_and_values():
     """Its reason, and the CPUs that were busy at its end, too."""
     assert sentences(AXIS) == [
