@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from helpers import ROOT
@@ -35,7 +36,7 @@ def test_a_child_has_benchmarks_and_not_the_folder_around_it(tmp_path):
     arguments, path = json.loads(done.stdout)
 
     assert arguments == ["mlp", str(tmp_path)]
-    assert str(ROOT) not in path
+    assert ROOT.resolve() not in [Path(each).resolve() for each in path]
 
 
 def test_a_module_that_does_not_exist_fails(tmp_path):
