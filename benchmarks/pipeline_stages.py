@@ -13,8 +13,6 @@ from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
-MOST_STAGES = 8
-
 
 class Stages:
     """A pipeline of stages, each on its IPU, without training.
@@ -24,8 +22,10 @@ class Stages:
         elements: Of the float32 tensor that goes through. Default: 1.
         count: Mini-batches of an execution. Default: 32.
         repeat: Executions of a program. Default: 1.
-        stages: How many. Default: 4.
+        stages: At least 2. Default: 4.
         schedule: A PipelineSchedule. Default: Grouped.
+
+    It configures the IPUs: only the one that was made last can be run.
     """
 
     STAGES = 4
@@ -40,10 +40,11 @@ class Stages:
         schedule: PipelineSchedule = PipelineSchedule.Grouped,
     ) -> None:
         config = IPUConfig()
-        config.auto_select_ipus = MOST_STAGES  # one configuration for all of a process
+        config.auto_select_ipus = stages
         config.configure_ipu_system()
         self.count = count * repeat
-        self.ideal_s = repeat * (count + stages - 1) * seconds
+        self.slots = repeat * (count + stages - 1)
+        self.ideal_s = self.slots * seconds
         infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
         self.outfeed = IPUOutfeedQueue()
         _ = infeed.initializer

@@ -149,8 +149,8 @@ def measured_gain(
     return gain
 
 
-def overhead() -> None:
-    """Prints the rate with probes over the rate without, by turns."""
+def gain_with_probes(seconds: float) -> float | None:
+    """Rate with probes over the rate without, by turns; None if the runs are too short."""
     from ipufeed import _native
     from ipufeed.benchmark.advice.verify import gain_of
     from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
@@ -160,8 +160,12 @@ def overhead() -> None:
     dataset = build(stages, time.sleep).map(lambda x: x + 1).shuffle(8)
     graph = PipelineGraph.of(dataset)
     group = _native.entry().ipufeed_probes_new(len(graph.steps))
-    probed = graph.as_it_is(*insert_probes(graph, group))
-    gains = [gain_of(dataset, probed, 2.0) for _ in range(3)]
+    return gain_of(dataset, graph.as_it_is(*insert_probes(graph, group)), seconds)
+
+
+def overhead() -> None:
+    """Prints the rate with probes over the rate without, three times."""
+    gains = [gain_with_probes(2.0) for _ in range(3)]
     print(
         "rate with probes / without:",
         ", ".join(f"{gain:.4f}" for gain in gains if gain),

@@ -26,7 +26,7 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 def pages() -> list[Path]:
     """Returns the pages of the site, relative to the project's root."""
-    docs = sorted((ROOT / "docs").glob("*.md"))
+    docs = sorted((ROOT / "docs").rglob("*.md"))
     return [*map(Path, OTHERS), *(path.relative_to(ROOT) for path in docs)]
 
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from typing import Any
 
+from benchmarks import child
 from benchmarks.targets import Row, comparison, row
 
 MODELS = {"mlp": "MLP 784-256-256-10", "resnet": "small ResNet of 13 convolutions"}
@@ -54,7 +55,7 @@ def whole_graph(runs: int) -> list[Row]:
 def start(model: str, folder: str) -> dict[str, Any]:
     """A process that starts a training loop."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.programs.warm_start", model, folder],
+        child.command("programs.warm_start", model, folder),
         check=True,
         capture_output=True,
         text=True,

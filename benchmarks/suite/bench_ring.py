@@ -6,7 +6,7 @@ formed within a round, so it holds on a machine whose speed changes, where a tim
 does not: compare commits by ratios first.
 """
 
-from . import native
+from benchmarks import native
 
 ROUNDS = 15
 

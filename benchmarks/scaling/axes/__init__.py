@@ -1,0 +1,1 @@
+"""A module for each amount of work: `measure(quick)` returns its `Axis`."""

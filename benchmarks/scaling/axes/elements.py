@@ -1,0 +1,50 @@
+"""Runs of 10^3 to 10^7 elements."""
+
+import functools
+from pathlib import Path
+
+from benchmarks import feeds
+from benchmarks.iterate import bare, through
+from benchmarks.scaling import Axis, size
+from benchmarks.scaling.axes.components import infeed_run
+from benchmarks.scaling.turns import in_turns
+
+ABOUT = """A thousand to ten million elements of 64 bytes in one run, of the measuring op,
+of the bare loop, and of a compiled loop that takes them from an infeed. Time for each
+element; the start of the program is part of the last one's."""
+INFEED = "infeed of a program"
+
+
+def measure(quick: bool) -> Axis:
+    """All ways at all numbers; then what the longest loop has left in memory."""
+    import ipufeed  # noqa: F401, I001 (before TensorFlow's first op)
+    import tensorflow as tf
+
+    numbers = [10**power for power in range(3, 6 if quick else 8)]
+    source = feeds.source(tf.zeros([4, 4]))
+    ways = {
+        "measuring op": {x: functools.partial(through, source, x) for x in numbers},
+        "bare C++ loop": {x: functools.partial(bare, source, x) for x in numbers},
+        INFEED: {x: infeed_run(source, x) for x in numbers},
+    }
+    curves = in_turns(ways, 2 if quick else 5)
+    before = resident_bytes()
+    ways[INFEED][numbers[-1]]()
+    grown = max(0, resident_bytes() - before)
+    return Axis(
+        "Elements of a run",
+        ABOUT,
+        "elements",
+        curves,
+        {(INFEED, "falls"): "the start of the program is spread over more elements"},
+        [
+            f"{INFEED}: the process grew by {size(grown)} of resident memory while a "
+            f"loop took {numbers[-1]:,} elements, after loops of as many."
+        ],
+    )
+
+
+def resident_bytes() -> int:
+    """Of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
