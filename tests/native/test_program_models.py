@@ -41,9 +41,7 @@ class Case:
 
     def verify(self, folder, mode=SAFETY):
         bug = [f"PLANT_{self.bug}"] if self.bug else []
-        optimisation = "-O1" if self.fewest_states > 100_000 else "-O0"
-        macros = *self.macros.split(), *bug
-        return verify(folder, self.model, mode, *macros, optimisation=optimisation)
+        return verify(folder, self.model, mode, *self.macros.split(), *bug)
 
     def __str__(self) -> str:
         """The test's id."""
