@@ -80,7 +80,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def one_at_a_time(stages: int) -> float:
-    """Seconds of a mini-batch of 4 MiB, through so many stages."""
+    """Seconds of a mini-batch of 4 MiB, through `stages` stages."""
     made = Stages(elements=LARGE, stages=stages, schedule=PipelineSchedule.Sequential)
     return min(times(made, 3)) / made.count
 
