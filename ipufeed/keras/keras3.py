@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.callbacks.callback_list import CallbackList
+from keras.src.losses.loss import unscale_loss_for_distribution
 from keras.src.models.functional import Functional
 from keras.src.ops.node import Node
 from keras.src.optimizers.base_optimizer import BaseOptimizer
@@ -286,7 +287,8 @@ class Keras3(Pipelines):
                     x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True
                 )
                 samples = tf.shape(tf.nest.flatten(x)[0])[0]
-                model._loss_tracker.update_state(loss, sample_weight=samples)
+                whole = unscale_loss_for_distribution(loss)
+                model._loss_tracker.update_state(whole, sample_weight=samples)
                 loss = model.optimizer.scale_loss(loss)
             gradients = tape.gradient(loss, [each.value for each in weights])
             logs = model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)

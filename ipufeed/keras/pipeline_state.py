@@ -53,6 +53,17 @@ class PipelineState:
         """Whether the model is known to be pipelined."""
         return self.stages > 0
 
+    def mini_batches(self, mode: str, execution: int) -> int:
+        """Returns those of one pipeline: of a weight update, else of an execution.
+
+        Raises:
+            ValueError: The mini-batches of an update are not set.
+        """
+        count = self.accumulation if mode == "fit" else execution
+        if count is None:
+            raise ValueError(NEEDS_COUNT)
+        return count
+
     def shards(self, stages: int | None = None) -> int:
         """Returns the IPUs of one replica: a power of two.
 

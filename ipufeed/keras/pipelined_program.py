@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.device.program import executor
-from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.device.program.strategy import IPUStrategyV1, tracing_replicas_of
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.feed import Feed
-from ipufeed.keras.pipeline_state import NEEDS_COUNT
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
@@ -93,9 +92,7 @@ def build(
     from ipufeed.keras.pipeline.program import Stages
 
     own = state.pipeline
-    count = own.accumulation if mode == "fit" else execution
-    if count is None:
-        raise ValueError(NEEDS_COUNT)
+    count = own.mini_batches(mode, execution)
     ordinal = state.strategy.device_ordinal
     infeed = IPUInfeedQueue(dataset, **{"device_ordinal": ordinal, **state.infeed})
     outfeed = IPUOutfeedQueue(device_ordinal=ordinal, **state.outfeed)
@@ -122,6 +119,7 @@ def build(
     sums = own.accumulate_outfeed and mode != "predict"
     arguments = (_of_training if mode == "fit" else _of_inference)(model, state)
 
+    @tracing_replicas_of(own.shards())  # Keras divides the loss by their number
     def program() -> Operation | Tensor:
         return pipeline(
             stages.functions(),

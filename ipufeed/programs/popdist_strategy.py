@@ -19,7 +19,12 @@ from tensorflow.python.distribute import values
 
 from ipufeed.checks import flags_checked
 from ipufeed.device.config.config import IPUConfig
-from ipufeed.device.program.strategy import IPUExtended, IPUStrategyV1, hooks
+from ipufeed.device.program.strategy import (
+    IPUExtended,
+    IPUStrategyV1,
+    hooks,
+    ipus_per_replica,
+)
 from ipufeed.device.system import system
 from ipufeed.no_effect import no_effect
 from ipufeed.programs import host_collectives, popdist
@@ -75,7 +80,9 @@ class PopDistExtendedV1(IPUExtended):
 
     @property
     def _num_replicas_in_sync(self) -> int:
-        return popdist.getNumInstances() * system.require_usable(self._ordinal).num_ipus
+        ipus = system.require_usable(self._ordinal).num_ipus
+        # In the trace of a pipeline a replica has several IPUs.
+        return popdist.getNumInstances() * (ipus // ipus_per_replica())
 
     def _create_variable(self, next_creator: Any, **kwargs: Any) -> Variable:
         """Creates a variable with the initial value of process 0."""

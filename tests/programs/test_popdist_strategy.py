@@ -162,6 +162,36 @@ def test_a_keras_model_trains_on_the_batches_of_all_processes(said):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("case", ["accumulated", "pipelined"])
+def test_a_keras_model_accumulates_gradients_of_all_processes(said, case):
+    """As stock Keras does with the batches of an update as one; losses are whole."""
+    import keras
+
+    processes, ipus = said
+    if case not in processes[0]:
+        assert ipus == 1  # a pipeline of two stages needs two
+        return
+    replicas = ipus if case == "accumulated" else 1
+    before, after, losses = processes[0][case]
+    first = keras.layers.Dense(4, activation="tanh", kernel_regularizer="l2")
+    model = keras.Sequential([keras.Input((2,)), first, keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.1, 0.9), "mse")
+    model.set_weights([np.array(each) for each in before])
+    rows = np.random.default_rng(0).normal(size=[32, 3]).astype("float32")
+    size = 2 * 4 * COUNT * replicas
+    history = model.fit(
+        rows[:, :2], rows[:, 2:], size, epochs=2, verbose=0, shuffle=False
+    )
+
+    assert processes[1][case][:2] == [before, after]
+    for one, other in zip(after, model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    if replicas == 1:  # else they are of each process's last replica
+        mean = np.mean([losses, processes[1][case][2]], axis=0)
+        np.testing.assert_allclose(mean, history.history["loss"], rtol=1e-5)
+
+
+@pytest.mark.process
 def test_a_process_that_goes_is_named_to_the_others():
     """They do not wait for it."""
     first, _ = run_processes("1", "leaves")

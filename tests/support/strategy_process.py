@@ -99,6 +99,33 @@ def fit(strategy: Any, ipus: int) -> list[Any]:
     return [before, after, history.history["loss"]]
 
 
+def fit_accumulated(strategy: Any, ipus: int, pipelined: bool) -> list[Any]:
+    """As `fit`, with four mini-batches for an update, and a regularizer."""
+    import keras
+
+    replicas = 1 if pipelined else ipus
+    rows = keras_rows().reshape(-1, COUNT, 8 * replicas, 3)[:, INDEX].reshape(-1, 3)
+    keras.utils.set_random_seed(7 + INDEX)
+    with strategy.scope():
+        first = keras.layers.Dense(4, activation="tanh", kernel_regularizer="l2")
+        model = keras.Sequential([keras.Input((2,)), first, keras.layers.Dense(1)])
+        options = {
+            "gradient_accumulation_steps_per_replica": 4,
+            "gradient_accumulation_reduction_method": "mean",
+        }
+        if pipelined:
+            model.set_pipeline_stage_assignment([0, 1])
+            model.set_pipelining_options(**options)
+        else:
+            model.set_gradient_accumulation_options(**options)
+        model.compile(keras.optimizers.SGD(0.1, 0.9), "mse", steps_per_execution=4)
+    before = [each.tolist() for each in model.get_weights()]
+    x, y = rows[:, :2], rows[:, 2:]
+    history = model.fit(x, y, 2, epochs=2, verbose=0, shuffle=False)
+    after = [each.tolist() for each in model.get_weights()]
+    return [before, after, history.history["loss"]]
+
+
 def keras_rows() -> Any:
     """Four batches of eight, each with two inputs and a target."""
     return np.random.default_rng(0).normal(size=[32, 3]).astype(np.float32)
@@ -127,6 +154,10 @@ def main() -> None:
 
     say("PopDist", train(strategy, sgd))
     say("Keras", fit(strategy, int(sys.argv[1])))
+    ipus = int(sys.argv[1])
+    say("accumulated", fit_accumulated(strategy, ipus, pipelined=False))
+    if ipus == 2:
+        say("pipelined", fit_accumulated(strategy, ipus, pipelined=True))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     say("MultiWorker", train(IPUMultiWorkerStrategyV1(resolver), sgd))
     kinds = tf.distribute.ReduceOp

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import keras
 import tensorflow as tf
+from keras.src.losses.loss import (
+    scale_loss_for_distribution,
+    unscale_loss_for_distribution,
+)
 from keras.src.models.functional import Functional
 from keras.src.trainers.data_adapters import data_adapter_utils
 from keras.src.trainers.trainer import Trainer
@@ -68,7 +72,7 @@ class Pipelines:
     ) -> tuple[Tensor, Logs]:
         """See kit.Kit."""
         x, y, sample_weight = data_adapter_utils.unpack_x_y_sample_weight(data)
-        loss = losses
+        loss = losses = scale_loss_for_distribution(losses)
         if type(model).compute_loss is not Trainer.compute_loss:
             loss = model._compute_loss(
                 x, y, y_pred, sample_weight, training=mode == "fit"
@@ -78,7 +82,8 @@ class Pipelines:
             if value is not None:
                 loss = value + tf.cast(losses, value.dtype)
         samples = tf.shape(tf.nest.flatten(x)[0])[0]
-        model._loss_tracker.update_state(loss, sample_weight=samples)
+        whole = unscale_loss_for_distribution(loss)
+        model._loss_tracker.update_state(whole, sample_weight=samples)
         if mode == "fit":
             loss = model.optimizer.scale_loss(loss)
         return loss, model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
