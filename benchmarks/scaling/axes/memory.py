@@ -16,8 +16,10 @@ ABOUT = """An infeed reads ahead until its ring is full, of elements that each h
 of their own; no program takes any. The list holds as many tensors of the same dataset: what
 it takes beyond their bytes is TensorFlow's allocation. Measured is by how much the resident
 memory of the process has grown, each time in a new process in which another, small infeed
-has worked before. The bytes that are held are depth x bytes of an element."""
+has worked before. The bytes that are held are depth x bytes of an element,
+and 256 MiB at most."""
 FULL_S = 60.0
+MOST_BYTES = 256 << 20  # that a ring holds, whatever its depth
 RING, LIST = "ring", "list"
 
 
@@ -26,7 +28,11 @@ def measure(quick: bool) -> Axis:
     sizes = (MIB,) if quick else (MIB, 4 * MIB)
     depths = (1, 128) if quick else (1, 16, 64, 255)
     points = [
-        (way, depth, each) for each in sizes for depth in depths for way in (RING, LIST)
+        (way, depth, each)
+        for each in sizes
+        for depth in depths
+        for way in (RING, LIST)
+        if depth * each <= MOST_BYTES
     ]
     grown: dict[tuple[str, int, int], list[float]] = {point: [] for point in points}
     for _ in range(1 if quick else 3):
@@ -37,7 +43,11 @@ def measure(quick: bool) -> Axis:
             f"{way} of {size(each)}",
             "memory",
             "MiB",
-            {depth * each: tuple(grown[way, depth, each]) for depth in depths},
+            {
+                depth * each: tuple(grown[way, depth, each])
+                for depth in depths
+                if (way, depth, each) in grown
+            },
         )
         for way in (RING, LIST)
         for each in sizes

@@ -7,25 +7,30 @@ path would not be loaded again in a process, or its code would change under a ru
 program. So each content gets a private copy, which is loaded. The copy's path is the same
 in all processes of a user, so that the cache of executables finds compiled programs. A
 library that cannot be loaded from another folder, since it needs files next to it, is
-loaded from its own path, once.
+loaded from its own path, once. Copies that no process has loaded for a week are removed by
+the next process that loads a library; a process that still has one mapped keeps its code.
 
 Threads: any.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
 import hashlib
 import os
+import shutil
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 API_LEVEL = 5  # kApiLevel of ipufeed/cc/host/library_call.cc
+KEPT_S = 7 * 24 * 3600.0  # a copy, after it was loaded last
 _NAME = "custom_op_api_level"
 _DECLARATION = f'extern "C" int32_t {_NAME} = {API_LEVEL};'
 
@@ -154,6 +159,7 @@ def _copied(path: str) -> tuple[str, str]:
         key = hashlib.sha256(f"{path}\0{digest.hexdigest()}".encode()).hexdigest()[:32]
         copy = os.path.join(folder, key, os.path.basename(path))
         os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+        os.utime(os.path.dirname(copy))
         if os.path.exists(copy):
             os.unlink(temporary)  # a process may have mapped the one that exists
         else:
@@ -185,5 +191,26 @@ def _folder() -> str:
         found = os.lstat(folder)
         is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
         if is_own and not found.st_mode & 0o077:
+            _remove_old(folder)
             return folder
-    return tempfile.mkdtemp(prefix="ipufeed-libraries-")
+    own = tempfile.mkdtemp(prefix="ipufeed-libraries-")
+    atexit.register(_remove, own, os.getpid())
+    return own
+
+
+def _remove_old(folder: str) -> None:
+    """Removes the copies that were not loaded for KEPT_S, as other processes may."""
+    oldest = time.time() - KEPT_S
+    for entry in os.scandir(folder):
+        with contextlib.suppress(OSError):
+            if entry.stat(follow_symlinks=False).st_mtime >= oldest:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)  # of a process that ended while it copied
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # not in a fork of it
+        shutil.rmtree(folder, ignore_errors=True)

@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -100,6 +101,33 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch):
     folder = user_library._folder.__wrapped__()
     assert pathlib.Path(folder).parent == tmp_path
     assert folder != str(shared)
+
+
+def test_copies_that_are_not_used_are_removed(tmp_path, monkeypatch):
+    """After a week, by the next process that loads a library."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = pathlib.Path(user_library._folder.__wrapped__())
+    path = tmp_path / "libkept.so"
+    compiled(path, CONSTANT, "-DVALUE=1")
+    monkeypatch.setattr(user_library, "_folder", lambda: str(folder))
+    kept, _ = user_library._copied(str(path))
+    names = ("old", "recent")
+    for name, age_s in zip(names, (user_library.KEPT_S + 60, 60), strict=True):
+        (folder / name).mkdir()
+        (folder / name / "lib.so").write_bytes(b"")
+        (folder / f"{name}.tmp").write_bytes(b"")
+        then = time.time() - age_s
+        for each in (folder / name, folder / f"{name}.tmp"):
+            os.utime(each, (then, then))
+    os.utime(pathlib.Path(kept).parent, (0, 0))
+    user_library._copied(str(path))  # it is loaded again
+
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert user_library._folder.__wrapped__() == str(folder)
+
+    left = {each.name for each in folder.iterdir()}
+    assert left == {"recent", "recent.tmp", pathlib.Path(kept).parent.name}
 
 
 def test_a_library_that_needs_its_neighbours_is_loaded_in_place(tmp_path):
