@@ -107,7 +107,9 @@ absl::Status PipelineRun::send(std::size_t number, const std::vector<Memory>& te
   if (number >= rings_.size()) return absl::InternalError("a send without its ring.");
   Ring& ring = *rings_[number];
   const std::size_t bytes = total(tensors);
-  if (bytes >= kDirectBytes && send_direct(&ring, tensors)) return absl::OkStatus();
+  if (bytes >= kDirectBytes && !over() && send_direct(&ring, tensors)) {
+    return absl::OkStatus();
+  }
   std::byte* to = ring.out.reserve(bytes);
   for (const Memory& each : tensors) {
     if (each.bytes > 0) std::memcpy(to, each.data, each.bytes);
