@@ -237,8 +237,8 @@ def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
             "program_test",
             "step_clock_without_the_lock",
             "run/program.cc",
-            "step_clock() {\n  MutexLock lock(mutex_);\n",
-            "step_clock() {\n",
+            "MutexLock lock(mutex_);\n  return clock_of(current.ipu);",
+            "return clock_of(current.ipu);",
         ),
         (
             "program_test",
