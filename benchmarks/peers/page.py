@@ -1,12 +1,11 @@
 """docs/performance.md: the tables and pictures, with machine and date."""
 
-import datetime
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.machine import with_machine
 from benchmarks.peers import Group, number
-from ipufeed.benchmark.measuring.machine import fingerprint
 from ipufeed.parallel.timelines.svg import STYLE
 from ipufeed.render.svg import svg
 
@@ -39,18 +38,7 @@ def table(group: Group) -> str:
 
 def page(path: Path, groups: Sequence[Group]) -> None:
     """Writes the page, and a picture of each group next to the others."""
-    machine = fingerprint()
-    parts = [
-        HEAD.format(
-            date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-            cpu=machine["cpu"],
-            cpus=machine["usable_cpus"],
-            memory=(machine["memory_bytes"] or 0) / 2**30,
-            kernel=machine["kernel"],
-            python=machine["python"],
-            tensorflow=machine["tensorflow"],
-        )
-    ]
+    parts = [with_machine(HEAD)]
     for group in groups:
         name = f"performance-{group.title.split()[-1].lower()}.svg"
         (path.parent / "pictures" / name).write_text(picture(group))

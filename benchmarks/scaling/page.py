@@ -1,14 +1,13 @@
 """docs/performance/scaling.md: a table, a plot and the bends of each axis."""
 
-import datetime
 import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.machine import with_machine
 from benchmarks.peers import number
 from benchmarks.scaling import Axis
 from benchmarks.scaling.bends import sentences
-from ipufeed.benchmark.measuring.machine import fingerprint
 from ipufeed.render.svg import (
     BLUE,
     GREEN,
@@ -84,18 +83,7 @@ def picture(axis: Axis) -> str:
 
 def page(path: Path, axes: Mapping[str, Axis]) -> None:
     """Writes the page, and next to it `scaling-NAME.svg` of each axis."""
-    machine = fingerprint()
-    parts = [
-        HEAD.format(
-            date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-            cpu=machine["cpu"],
-            cpus=machine["usable_cpus"],
-            memory=(machine["memory_bytes"] or 0) / 2**30,
-            kernel=machine["kernel"],
-            python=machine["python"],
-            tensorflow=machine["tensorflow"],
-        )
-    ]
+    parts = [with_machine(HEAD)]
     path.parent.mkdir(parents=True, exist_ok=True)
     for name, axis in axes.items():
         plot = f"scaling-{name}.svg"

@@ -136,7 +136,7 @@ absl::Status reduce_piece(Program* program, const CollectiveRequest& request,
       thread->reserve(static_cast<std::size_t>(call.count + kTags) * width);
   if (data == nullptr) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("There is no memory for ", call.what, " between processes."));
+        absl::StrCat("The memory for ", call.what, " between processes is lacking."));
   }
   std::byte* piece = data;
   for (const Brought* each : tensors) {
@@ -202,7 +202,7 @@ absl::Status reduce_over_processes(Program& program, const CollectiveRequest& re
   CollectiveThread* const thread = CollectiveThread::take();
   if (thread == nullptr) {
     return absl::ResourceExhaustedError(
-        "There is no thread for a collective between processes.");
+        "The system has no more threads for a collective between processes.");
   }
   absl::Status status;
   for (const auto& [dtype, tensors] : pieces) {

@@ -1,0 +1,19 @@
+"""The words for the machine and the date, on pages of figures."""
+
+import datetime
+
+from ipufeed.benchmark.measuring.machine import fingerprint
+
+
+def with_machine(head: str) -> str:
+    """A page's head with date, cpu, cpus, memory, kernel, python and tensorflow in it."""
+    machine = fingerprint()
+    return head.format(
+        date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        cpu=machine["cpu"],
+        cpus=machine["usable_cpus"],
+        memory=(machine["memory_bytes"] or 0) / 2**30,
+        kernel=machine["kernel"],
+        python=machine["python"],
+        tensorflow=machine["tensorflow"],
+    )
