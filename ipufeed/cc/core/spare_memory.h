@@ -1,12 +1,18 @@
-// A cache of memory blocks for reuse: the packets of a pipeline, the copy of a
-// program's writable inputs. New memory is mapped page by page by the kernel, which
+// A cache of memory blocks for reuse: large tensors of IPUs, what programs compute in,
+// the packets of a pipeline. New memory is mapped page by page by the kernel, which
 // takes five times as long as a copy into memory that was written before.
 //
+//   a run's results --take()--> old blocks of its variables
+//   old values of variables --give()--> the cache
+//
 // It keeps the last freed blocks, up to kMost bytes in total; a block is reused for a
-// request of exactly its size.
+// request that leaves less than an eighth of it unused.
 #pragma once
 
+#include <malloc.h>
+
 #include <cstddef>
+#include <cstdlib>
 #include <deque>
 #include <iterator>
 #include <memory>
@@ -20,10 +26,16 @@ namespace ipufeed {
 
 class SpareMemory {
  public:
-  using Bytes = std::unique_ptr<std::byte[]>;
+  struct Free {
+    void operator()(std::byte* block) const noexcept { std::free(block); }
+  };
+  // Aligned as XLA's kernels and TensorFlow's tensors need it; of malloc's kind.
+  using Bytes = std::unique_ptr<std::byte[], Free>;
 
+  static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kLarge = 64 << 10;  // malloc keeps smaller ones itself
   static constexpr std::size_t kMost = std::size_t{1} << 30;
+  static constexpr std::size_t kMostBlocks = 256;
 
   static SpareMemory& get() {
     static auto* const spare = new SpareMemory;  // threads may outlive static objects
@@ -32,29 +44,40 @@ class SpareMemory {
 
   // Uninitialised: the caller must write all of it. Throws std::bad_alloc. Any thread.
   Bytes take(std::size_t bytes) IPUFEED_EXCLUDES(mutex_) {
-    if (bytes >= kLarge) {
-      MutexLock lock(mutex_);
-      for (auto each = blocks_.rbegin(); each != blocks_.rend(); ++each) {
-        if (each->size != bytes) continue;
-        Bytes found = std::move(each->bytes);
-        blocks_.erase(std::next(each).base());
-        total_ -= bytes;
-        return found;
-      }
+    Bytes found = find(bytes);
+    if (found != nullptr || bytes == 0) return found;
+    const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    found.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
+    if (found == nullptr) throw std::bad_alloc();
+    return found;
+  }
+
+  // A kept block, or null. Any thread.
+  Bytes find(std::size_t bytes) noexcept IPUFEED_EXCLUDES(mutex_) {
+    if (bytes < kLarge) return nullptr;
+    MutexLock lock(mutex_);
+    for (auto each = blocks_.rbegin(); each != blocks_.rend(); ++each) {
+      if (each->size < bytes || each->size - bytes >= each->size / 8) continue;
+      Bytes found = std::move(each->bytes);
+      total_ -= each->size;
+      blocks_.erase(std::next(each).base());
+      return found;
     }
-    return Bytes(new std::byte[bytes]);
+    return nullptr;
   }
 
   // Keeps the block if there is memory for the list: destructors call it.
   // Any thread.
-  void give(Bytes bytes, std::size_t size) noexcept IPUFEED_EXCLUDES(mutex_) {
-    if (bytes == nullptr || size < kLarge || size > kMost) return;
+  void give(Bytes bytes) noexcept IPUFEED_EXCLUDES(mutex_) {
+    if (bytes == nullptr) return;
+    const std::size_t size = malloc_usable_size(bytes.get());
+    if (size < kLarge || size > kMost) return;
     std::vector<Block> old;  // freed without the lock
     try {
       MutexLock lock(mutex_);
       blocks_.push_back({std::move(bytes), size});
       total_ += size;
-      while (total_ > kMost) {
+      while (total_ > kMost || blocks_.size() > kMostBlocks) {
         old.push_back(std::move(blocks_.front()));
         total_ -= old.back().size;
         blocks_.pop_front();

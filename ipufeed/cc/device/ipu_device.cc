@@ -25,11 +25,11 @@
 #include "core/wait.h"
 #include "device/pools.h"
 #include "device/program_events.h"
+#include "device/tensor_memory.h"
 #include "run/device_config.h"
 #include "run/program.h"
 #include "tensorflow/core/common_runtime/device_factory.h"
 #include "tensorflow/core/common_runtime/threadpool_device.h"
-#include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/platform/fingerprint.h"
@@ -173,7 +173,7 @@ class IpuDevice : public ThreadPoolDevice {
  public:
   IpuDevice(const SessionOptions& options, const std::string& name)
       : ThreadPoolDevice(options, name, tensorflow::Bytes(kMemory),
-                         tensorflow::DeviceLocality(), tensorflow::cpu_allocator()),
+                         tensorflow::DeviceLocality(), tensor_memory()),
         pools_("ipu" + std::to_string(parsed_name().id), inside_threads(options)) {}
 
   const CpuWorkerThreads* tensorflow_cpu_worker_threads() const override {

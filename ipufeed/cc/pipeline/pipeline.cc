@@ -29,13 +29,14 @@ std::string named(const Place& place) {
 
 }  // namespace
 
-Packet::~Packet() { SpareMemory::get().give(std::move(bytes_), size_); }
+Packet::~Packet() { SpareMemory::get().give(std::move(bytes_)); }
 
 std::byte* Packet::reserve(std::size_t bytes) {
   if (size_ < bytes) {
     // First, so that the two never exist at once; and it may be all that is sent
     // well.
-    SpareMemory::get().give(std::move(bytes_), std::exchange(size_, 0));
+    size_ = 0;  // also if the next line throws
+    SpareMemory::get().give(std::move(bytes_));
     bytes_ = SpareMemory::get().take(bytes);
     size_ = bytes;
   }

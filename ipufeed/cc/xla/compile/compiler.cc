@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/kernels.h"
@@ -20,6 +21,7 @@
 #include "device/ipu_device.h"
 #include "device/ipu_threads.h"
 #include "device/program_events.h"
+#include "device/tensor_memory.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "pipeline/ipu_program.h"
@@ -29,6 +31,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "xla/calls/names.h"
 #include "xla/client/client_library.h"
 #include "xla/compile/ipu_executable.h"
 #include "xla/compile/machine_features.h"
@@ -136,6 +139,29 @@ std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
   return found;
 }
 
+// Whether a program gives something to the outside, or asks for its replica's number.
+// One that only draws random numbers does not: its results are those of the first copy.
+bool is_told_apart(const xla::HloModuleProto& module) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& each : computation.instructions()) {
+      const std::string& name = each.custom_call_target();
+      if (absl::StartsWith(name, "ipufeed_") && name != kSeed && name != kRandom) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The results of such a program get memory of their own: see ipu_executable.h. Returns
+// whether it is one.
+bool without_aliases(xla::HloModuleProto* module) {
+  if (!is_told_apart(*module)) return false;
+  module->clear_input_output_alias();
+  module->clear_buffer_donor();
+  return true;
+}
+
 // The function that was lowered, or null: what XLA calls the module begins with its
 // name.
 const tensorflow::FunctionDef* function_of(const XlaCompiler::Options& options,
@@ -188,11 +214,12 @@ class Compiler : public XlaDeviceCompilerClient {
     if (!has_listener()) {
       return compile_by_xla(client(), options, result);
     }
+    const bool is_told_apart = without_aliases(result.computation->mutable_proto());
     const int shards = shards_of_program(options, result);
     TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result, shards));
     const auto build_options = compiled->executable->build_options();
     return std::make_unique<xla::LocalExecutable>(
-        make_executable(std::move(compiled), updates(result), shards,
+        make_executable(std::move(compiled), updates(result), shards, is_told_apart,
                         std::exchange(ipu_programs, {})),
         client()->mutable_backend(), build_options);
   }
@@ -236,7 +263,6 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->key = call.key;
         compiled->name = name;
         compiled->executable = std::move(executable);
-        compiled->client = client();
         entry->compiled = compiled;
         entry->forgettings = now;
         keep(compiled);
@@ -386,7 +412,7 @@ absl::Status run_ipu_program(std::uint64_t key, const Ipu& ipu,
   for (const xla::ShapedBuffer& buffer : buffers) pointers.push_back(&buffer);
   xla::ExecutableRunOptions options;
   options.set_intra_op_thread_pool(ipu.pool());
-  options.set_allocator(compiled->client->backend().memory_allocator());
+  options.set_allocator(program_memory());
   TF_ASSIGN_OR_RETURN(xla::ScopedShapedBuffer result,
                       executable.Run(pointers, options));
   if (results_of(result.on_device_shape()) != static_cast<int>(results.size())) {

@@ -4,19 +4,17 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/trace.h"
-#include "core/spare_memory.h"
 #include "core/wait.h"
 #include "device/ipu_device.h"
 #include "device/ipu_threads.h"
 #include "device/program_events.h"
+#include "device/tensor_memory.h"
 #include "replicas/processes.h"
 #include "replicas/replicas.h"
 #include "run/device_config.h"
@@ -44,70 +42,19 @@ void give_back(std::vector<xla::ExecutionInput>& arguments) {
   }
 }
 
-// A replica's own arguments: copies of what the program may write to, and of the others
-// their place.
-absl::Status copy_arguments(const std::vector<xla::ExecutionInput>& arguments,
-                            const xla::ServiceExecutableRunOptions& options,
-                            std::vector<xla::ExecutionInput>* copies) {
-  auto* allocator = options.run_options().allocator();
-  const int ordinal = options.run_options().stream()->parent()->device_ordinal();
-  absl::Status status;
-  const auto copy = [&](const xla::MaybeOwningDeviceAddress& original) {
-    const auto from = original.AsDeviceAddress();
-    if (!original.HasOwnership()) return xla::MaybeOwningDeviceAddress(from);
-    auto memory = allocator->Allocate(ordinal, from.size());
-    if (!memory.ok()) {
-      status = memory.status();
-      return xla::MaybeOwningDeviceAddress();
-    }
-    std::memcpy((*memory)->opaque(), from.opaque(), from.size());
-    return xla::MaybeOwningDeviceAddress(*std::move(memory));
-  };
+// A further replica's arguments: the same memory, as no program writes to it.
+std::vector<xla::ExecutionInput> shared(
+    const std::vector<xla::ExecutionInput>& arguments) {
+  std::vector<xla::ExecutionInput> same;
+  same.reserve(arguments.size());
   for (const xla::ExecutionInput& argument : arguments) {
-    copies->emplace_back(argument.Buffers().Map<xla::MaybeOwningDeviceAddress>(copy));
+    same.emplace_back(argument.Buffers().Map<xla::MaybeOwningDeviceAddress>(
+        [](const xla::MaybeOwningDeviceAddress& each) {
+          return xla::MaybeOwningDeviceAddress(each.AsDeviceAddress());
+        }));
   }
-  return status;
+  return same;
 }
-
-// What a program may write to as it runs, as it was before: the memory that variables
-// lend. One that fails has done a part of its updates, and must have done none. The
-// copies are the next run's to use again.
-class Before {
- public:
-  explicit Before(const std::vector<xla::ExecutionInput>& arguments) {
-    for (const xla::ExecutionInput& argument : arguments) {
-      for (const auto& [index, buffer] : argument.Buffers()) {
-        if (!buffer.HasOwnership()) continue;
-        const auto address = buffer.AsDeviceAddress();
-        lent_.push_back({address.opaque(), address.size(),
-                         SpareMemory::get().take(address.size())});
-        std::memcpy(lent_.back().copy.get(), address.opaque(), address.size());
-      }
-    }
-  }
-  ~Before() {
-    for (Lent& each : lent_) {
-      SpareMemory::get().give(std::move(each.copy), each.bytes);
-    }
-  }
-  Before(const Before&) = delete;
-  Before& operator=(const Before&) = delete;
-
-  // The variables have their memory still.
-  void restore() const {
-    for (const Lent& each : lent_) {
-      std::memcpy(each.memory, each.copy.get(), each.bytes);
-    }
-  }
-
- private:
-  struct Lent {
-    void* memory;
-    std::size_t bytes;
-    SpareMemory::Bytes copy;
-  };
-  std::vector<Lent> lent_;
-};
 
 // Whether a program has a custom call that fits.
 template <class Fits>
@@ -118,15 +65,6 @@ bool calls_any(const xla::HloModule& module, const Fits& fits) {
     }
   }
   return false;
-}
-
-// Whether a program gives something to the outside, or asks for its replica's number.
-// One that only draws random numbers does not: its results are those of the first copy.
-bool is_told_apart(const xla::HloModule& module) {
-  return calls_any(module, [](const xla::HloInstruction& each) {
-    const auto& name = each.custom_call_target();
-    return absl::StartsWith(name, "ipufeed_") && name != kSeed && name != kRandom;
-  });
 }
 
 bool draws_seeds(const xla::Executable& executable) {
@@ -148,12 +86,13 @@ bool has_collectives(const xla::Executable& executable) {
 class IpuExecutable : public xla::Executable {
  public:
   IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged,
-                int shards, std::vector<std::shared_ptr<Compiled>> ipu_programs)
+                int shards, bool is_told_apart,
+                std::vector<std::shared_ptr<Compiled>> ipu_programs)
       : Executable(compiled->executable->executable()->shared_module()),
         compiled_(std::move(compiled)),
         unchanged_(std::move(unchanged)),
         shards_(shards),
-        is_told_apart_(!has_module() || ipufeed::is_told_apart(module())),
+        is_told_apart_(is_told_apart),
         ipu_programs_(std::move(ipu_programs)),
         has_collectives_(any_part(ipufeed::has_collectives)),
         draws_seeds_(any_part(ipufeed::draws_seeds)) {}
@@ -178,9 +117,11 @@ class IpuExecutable : public xla::Executable {
     Output output = guarded("the run of a program", [&]() -> Output {
       if (run_mode() == RunMode::kZeros) return zeros(options, arguments);
       load_onto(ordinal, compiled_->key, compiled_->name.c_str());
-      if (!traces()) return run(options, std::move(arguments));
+      xla::ServiceExecutableRunOptions own = *options;
+      own.mutable_run_options()->set_allocator(program_memory());
+      if (!traces()) return run(&own, std::move(arguments));
       const std::int64_t start_ns = now_ns();
-      auto result = run(options, std::move(arguments));
+      auto result = run(&own, std::move(arguments));
       record_program(TraceKind::kExecute, ordinal, compiled_->key, compiled_->name,
                      start_ns);
       return result;
@@ -225,16 +166,7 @@ class IpuExecutable : public xla::Executable {
         context.pipeline != nullptr || !is_told_apart_) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
-    std::optional<Before> before;
-    const absl::Status kept = guarded("the copy of what a program may write to",
-                                      [&] { before.emplace(arguments); });
-    if (!kept.ok()) {
-      give_back(arguments);
-      return kept;
-    }
-    auto result = run_copies(options, std::move(arguments), context);
-    if (!result.ok()) before->restore();
-    return result;
+    return run_copies(options, std::move(arguments), context);
   }
 
   absl::StatusOr<xla::ExecutionOutput> run_copies(
@@ -269,19 +201,18 @@ class IpuExecutable : public xla::Executable {
       absl::StatusOr<xla::ExecutionOutput> result = absl::InternalError("not run");
     };
     IpuLease lease;
-    absl::Status ready = lease.take(program);
-    std::vector<std::unique_ptr<Copy>> copies;
-    for (int r = 0; r < replicas && ready.ok(); ++r) {
-      auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
-      copy->options.mutable_run_options()->set_intra_op_thread_pool(
-          ipu(program->ordinal(), r * shards_, lease.set()).pool());
-      // Before the first copy runs, which gets the arguments themselves.
-      if (r > 0) ready = copy_arguments(arguments, options, &copy->arguments);
-      copies.push_back(std::move(copy));
-    }
+    const absl::Status ready = lease.take(program);
     if (!ready.ok()) {
       give_back(arguments);
       return ready;
+    }
+    std::vector<std::unique_ptr<Copy>> copies;
+    for (int r = 0; r < replicas; ++r) {
+      auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
+      copy->options.mutable_run_options()->set_intra_op_thread_pool(
+          ipu(program->ordinal(), r * shards_, lease.set()).pool());
+      if (r > 0) copy->arguments = shared(arguments);
+      copies.push_back(std::move(copy));
     }
     copies[0]->arguments = std::move(arguments);
     Replicas others(replicas);
@@ -379,9 +310,10 @@ int results_of(const xla::Shape& shape) {
 
 std::unique_ptr<xla::Executable> make_executable(
     std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
-    std::vector<std::shared_ptr<Compiled>> ipu_programs) {
+    bool is_told_apart, std::vector<std::shared_ptr<Compiled>> ipu_programs) {
   return std::make_unique<IpuExecutable>(std::move(compiled), std::move(unchanged),
-                                         shards, std::move(ipu_programs));
+                                         shards, is_told_apart,
+                                         std::move(ipu_programs));
 }
 
 }  // namespace ipufeed

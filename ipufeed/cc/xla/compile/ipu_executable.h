@@ -3,6 +3,11 @@
 //
 //   each run -> attach -> load onto the device -> run
 //                                  several replicas: on an IPU each, at once
+//
+// A program that takes or gives elements can end half-way: its dataset ends, or it is
+// stopped. Its variables must then be as they were. Such programs are compiled without
+// results in the memory of their arguments (without_aliases()): their new values are
+// written to other memory, which the variables get when the run has ended well.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +26,6 @@ struct Compiled {
   std::uint64_t key = 0;
   std::string name;
   std::unique_ptr<xla::LocalExecutable> executable;
-  const xla::LocalClient* client = nullptr;  // that it was built with
 };
 
 // How the results of a program that does not run are made.
@@ -35,10 +39,11 @@ int results_of(const xla::Shape& shape);
 
 // What TensorFlow runs.
 //   unchanged      results where the program does not run
-//   shards         IPUs that one copy is spread over. As many copies run as there are
-//   for ipu_programs  that it starts: valid as long as this
+//   shards         IPUs that one copy is spread over: as many copies run as there are
+//   for is_told_apart  whether it can be observed how many copies run ipu_programs that
+//   it starts: valid as long as this
 std::unique_ptr<xla::Executable> make_executable(
     std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
-    std::vector<std::shared_ptr<Compiled>> ipu_programs);
+    bool is_told_apart, std::vector<std::shared_ptr<Compiled>> ipu_programs);
 
 }  // namespace ipufeed

@@ -1,0 +1,22 @@
+// The memory of an IPU's tensors, and of what its programs compute in.
+//
+// Each run of a program writes the new values of its variables to memory of its own, so
+// that a run that fails has changed none of them (xla/compile/ipu_executable.h). Large
+// blocks come from, and return to, the process's cache of blocks
+// (core/spare_memory.h): with new memory for each run, the kernel's mapping of pages
+// would take longer than the computation.
+#pragma once
+
+#include "tensorflow/core/framework/allocator.h"
+#include "xla/stream_executor/device_address_allocator.h"
+
+namespace ipufeed {
+
+// TensorFlow's allocator of the CPU, with the cache for large blocks. It frees what
+// TensorFlow's has allocated, and the other way round. Any thread.
+tensorflow::Allocator* tensor_memory();
+
+// The same for XLA's programs. Any thread.
+stream_executor::DeviceAddressAllocator* program_memory();
+
+}  // namespace ipufeed
