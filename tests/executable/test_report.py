@@ -11,6 +11,7 @@ import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
 from report_programs import on_ipu
 
+import ipufeed
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.system import system
 from ipufeed.executable.program import engine_options
@@ -84,6 +85,27 @@ def test_variables_are_told_from_parameters(reports):
     by_purpose = profile(reports()[0])["memory"]["by_purpose"]
     assert by_purpose["variables"] == 4 * 64 * 3
     assert by_purpose["parameters"] == 4
+
+
+def test_a_new_value_of_a_variable_is_in_its_memory(reports):
+    """On an IPU, also of a program that writes it elsewhere, as it has queue calls."""
+    queue = ipufeed.IPUOutfeedQueue()
+    with tf.device("/device:IPU:0"):
+        weights = [tf.Variable(tf.ones([64, 3])) for _ in range(2)]
+        kept = tf.Variable(tf.ones([64, 3]))
+
+    def step_with_queue(x):
+        for each in weights:
+            each.assign_sub(0.5 * tf.ones_like(each) * x)
+        queue.enqueue(weights[0][0, 0])
+        return kept * x
+
+    on_ipu(step_with_queue, tf.constant(2.0))
+
+    by_purpose = profile(reports()[0])["memory"]["by_purpose"]
+    assert by_purpose["variables"] == 3 * 4 * 64 * 3
+    # One result and the table of the results.
+    assert 4 * 64 * 3 <= by_purpose["outputs"] < 2 * 4 * 64 * 3
 
 
 def test_what_comes_from_the_cache_gets_no_report(reports):

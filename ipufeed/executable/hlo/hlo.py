@@ -19,6 +19,7 @@ Message = Any  # a protobuf message: TensorFlow ships no types of its classes
 Array = npt.NDArray[Any]
 
 TUPLE = 13  # of xla_data.proto
+IN_PLACE = "ipufeed_in_place"  # of xla/compile/compiler.cc
 BITS = {"pred": 8, "u2": 2, "s2": 2, "u4": 4, "s4": 4, "bf16": 16, "token": 0}
 
 
@@ -119,11 +120,15 @@ class Module:
         name: XLA's name of the program.
         computations: All computations, called ones before their callers.
         entry: The computation that a run executes.
+        in_place: Numbers of the parameters, such as variables, whose new value would
+            share their memory on an IPU. On this host it has memory of its own, so that
+            a run that fails has changed nothing.
     """
 
     name: str
     computations: list[Computation] = field(repr=False)
     entry: Computation = field(repr=False)
+    in_place: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, data: bytes) -> Module:
@@ -167,7 +172,9 @@ class Module:
             computation.instructions = list(known.values())
             computation.root = known.get(local_id(each.root_id))
         entry = computations[proto.entry_computation_id]
-        return cls(proto.name, list(computations.values()), entry)
+        in_place = proto.frontend_attributes.map.get(IN_PLACE, "")
+        numbers = tuple(int(each) for each in in_place.split(",") if each)
+        return cls(proto.name, list(computations.values()), entry, numbers)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yields the instructions of all computations."""

@@ -1,11 +1,13 @@
 """The memory of a compiled program: its buffers and their purposes.
 
 XLA assigns all buffers when it compiles, so that nothing is estimated. It is the memory on
-this host, without what a real IPU needs for exchange and for its own code.
+this host, without what a real IPU needs for exchange and for its own code, and without the
+memory of new values of variables, which an IPU writes in place.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ipufeed.executable.hlo.compiled_code import CompiledCode
@@ -93,6 +95,7 @@ def memory_of(
     found: list[Buffer] = []
     for allocation in code.buffers.buffer_allocations:
         found += _buffers_of(allocation, made_by, arguments, variables, remote)
+    found = _without_new_values(found, code)
     peak = sum(each.nbytes for each in found if each.purpose != "remote")
     by_purpose = dict.fromkeys(PURPOSES, 0)
     for each in found:
@@ -101,6 +104,23 @@ def memory_of(
     found.sort(key=lambda each: (-each.nbytes, each.name))
     total = sum(by_purpose.values())
     return Memory(tuple(found), by_purpose, peak, total)
+
+
+def _without_new_values(found: list[Buffer], code: CompiledCode) -> list[Buffer]:
+    """Returns the buffers without an output for each parameter that is written in place."""
+    sizes = Counter(
+        allocation.size
+        for allocation in code.buffers.buffer_allocations
+        if allocation.is_entry_computation_parameter
+        and allocation.parameter_number in code.module.in_place
+    )
+    kept = []
+    for each in found:
+        if each.purpose == "outputs" and sizes[each.nbytes] > 0:
+            sizes[each.nbytes] -= 1
+        else:
+            kept.append(each)
+    return kept
 
 
 def _remote_parameters(module: Module) -> set[int]:

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/guard.h"
 #include "base/kernels.h"
 #include "base/trace.h"
@@ -49,6 +50,9 @@ using StockCompiler =
     tensorflow::DeviceCompiler<xla::LocalExecutable, xla::LocalClient>;
 using Persistor =
     tensorflow::DeviceExecutablePersistor<xla::LocalExecutable, xla::LocalClient>;
+
+// An attribute of modules: ipufeed/executable/hlo/hlo.py reads it.
+constexpr char kInPlace[] = "ipufeed_in_place";
 
 std::atomic<std::int64_t> next_id{1};
 
@@ -153,10 +157,19 @@ bool is_told_apart(const xla::HloModuleProto& module) {
   return false;
 }
 
-// The results of such a program get memory of their own: see ipu_executable.h. Returns
-// whether it is one.
+// The results of such a program get memory of their own: see ipu_executable.h. Reports
+// count the memory of an IPU, and find the parameters that would share theirs in the
+// attribute. Returns whether it is such a program.
 bool without_aliases(xla::HloModuleProto* module) {
   if (!is_told_apart(*module)) return false;
+  std::vector<std::int64_t> in_place;
+  for (const auto& each : module->input_output_alias().entries()) {
+    in_place.push_back(each.parameter_number());
+  }
+  if (!in_place.empty()) {
+    (*module->mutable_frontend_attributes()->mutable_map())[kInPlace] =
+        absl::StrJoin(in_place, ",");
+  }
   module->clear_input_output_alias();
   module->clear_buffer_donor();
   return true;
