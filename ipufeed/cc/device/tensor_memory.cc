@@ -27,6 +27,9 @@ class TensorMemory : public tensorflow::Allocator {
     if (bytes >= kKept && alignment <= SpareMemory::kAlignment) {
       if (auto found = SpareMemory::get().find(bytes)) return found.release();
     }
+    void* const memory = stock_->AllocateRaw(alignment, bytes);
+    if (memory != nullptr || bytes == 0) return memory;
+    SpareMemory::get().clear();
     return stock_->AllocateRaw(alignment, bytes);
   }
 
