@@ -84,6 +84,7 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_set_on_program", [ctypes.c_void_p], INT32),
     # host_c_api.cc; ops/host_calls.py has the callback's type
     ("ipufeed_set_on_host_call", [ctypes.c_void_p], INT32),
+    ("ipufeed_program_runs", [INT64], INT32),
     ("ipufeed_set_run_mode", [INT32], INT32),
     ("ipufeed_forget_loaded", [], INT32),
     ("ipufeed_forget_programs", [], INT32),

@@ -38,6 +38,17 @@ struct Running {
   }
 };
 
+// The numbers of those that were announced and have not ended.
+struct Announced {
+  Mutex mutex;
+  std::unordered_set<std::int64_t> numbers IPUFEED_GUARDED_BY(mutex);
+
+  static Announced& get() {
+    static auto* announced = new Announced;
+    return *announced;
+  }
+};
+
 // What a program that begins now has seen of the stops.
 std::int64_t stops_seen() {
   auto& running = Running::get();
@@ -75,15 +86,31 @@ std::int64_t Program::collective_run() {
   return run;
 }
 
+void Program::announce() {
+  MutexLock lock(mutex_);
+  if (announced_) return;
+  Announced& announced = Announced::get();
+  MutexLock lock_of_all(announced.mutex);
+  announced.numbers.insert(number_);
+  announced_ = true;
+}
+
 void Program::end(const absl::Status& status) {
   std::int64_t run = 0;
   bool watched = false;
+  bool announced = false;
   {
     MutexLock lock(mutex_);
     run = std::exchange(collective_run_, 0);  // the destructor ends it again
     watched = std::exchange(watched_, false);
+    announced = std::exchange(announced_, false);
   }
   if (run > 0) end_collective_run(ordinal_, run, status);
+  if (announced) {
+    Announced& all = Announced::get();
+    MutexLock lock(all.mutex);
+    all.numbers.erase(number_);
+  }
   if (!watched) return;  // no other thread has seen this object, or it has ended
   auto& running = Running::get();
   {
@@ -310,6 +337,12 @@ int stop_all_programs(const absl::Status& why) {
   running.why = why;
   for (Program* program : running.programs) program->stop(why);
   return static_cast<int>(running.programs.size());
+}
+
+bool program_runs(std::int64_t number) {
+  Announced& announced = Announced::get();
+  MutexLock lock(announced.mutex);
+  return announced.numbers.count(number) > 0;
 }
 
 void main_thread_calls(bool begins) {

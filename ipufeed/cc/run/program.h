@@ -113,6 +113,9 @@ class Program {
   // at the first.
   std::int64_t collective_run();
 
+  // From now on program_runs(number()) holds, until the program's end. Any thread.
+  void announce();
+
   // The program is over: gives its feeds back, and lets go of the step. Before the step
   // gets the end, which may destroy what this refers to. The destructor does it,
   // too.
@@ -137,6 +140,7 @@ class Program {
   CondVar stop_;  // stopped() has become true
   absl::Status why_ IPUFEED_GUARDED_BY(mutex_);
   bool watched_ IPUFEED_GUARDED_BY(mutex_) = false;
+  bool announced_ IPUFEED_GUARDED_BY(mutex_) = false;
   std::int64_t collective_run_ IPUFEED_GUARDED_BY(mutex_) = 0;  // none yet
   std::vector<std::shared_ptr<Leased>> feeds_ IPUFEED_GUARDED_BY(mutex_);
   std::vector<Wakeable*> wakeables_ IPUFEED_GUARDED_BY(mutex_);
@@ -199,6 +203,9 @@ class ProgramScope : public ContextScope {
 // those that have begun and will need one: a program may still be compiled when the
 // signal arrives. Returns how many have one in use.
 int stop_all_programs(const absl::Status& why);
+
+// Whether the program with this number was announced and has not ended. Any thread.
+bool program_runs(std::int64_t number);
 
 // The main thread calls TensorFlow, or is back. Between the two Python gets no
 // signal, so that what stops all programs also stops those that begin after it.
