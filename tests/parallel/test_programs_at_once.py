@@ -1,5 +1,7 @@
 """Programs of several IPUs that run on one device at the same time."""
 
+import functools
+import queue
 import threading
 
 import pytest
@@ -7,7 +9,8 @@ import tensorflow as tf
 from replicated import configure
 
 from ipufeed import _native
-from ipufeed.device.program import loops
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.pipeline.pipeline import pipeline
@@ -110,3 +113,38 @@ def test_one_program_more_waits_and_says_so(capfd, ends):
         each.thread.join(LIMIT_S)
         assert isinstance(each.error, tf.errors.CancelledError)
         assert "enough" in str(each.error)
+
+
+def test_runs_of_a_session_do_not_wait_for_each_other():
+    """Each has a thread of the session's device, however many wait."""
+    configure(2)
+    sources = [queue.SimpleQueue() for _ in range(4)]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        programs, results = [], []
+        for source in sources:
+            dataset = tf.data.Dataset.from_generator(
+                lambda source=source: iter(source.get, None),
+                output_signature=tf.TensorSpec([], tf.float32),
+            )
+            feeds = IPUInfeedQueue(dataset), IPUOutfeedQueue()
+            with ipu_scope("/device:IPU:0"):
+                build = functools.partial(replicas, *feeds)
+                programs.append(compiler.compile(build, []))
+            session.run(feeds[0].initializer)
+            results.append(feeds[1].dequeue())
+        threads = [threading.Thread(target=session.run, args=[p]) for p in programs]
+        for thread in threads:
+            thread.start()
+        try:
+            for number in reversed(range(len(sources))):
+                for _ in range(2):
+                    sources[number].put(float(number))
+                threads[number].join(LIMIT_S)
+                assert not threads[number].is_alive()
+                sums = session.run(results[number]).reshape(-1).tolist()
+                assert sums == [2.0 * number] * 2
+        finally:
+            for source in sources:
+                source.put(None)
+            for thread in threads:
+                thread.join(LIMIT_S)
