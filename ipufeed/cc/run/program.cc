@@ -196,11 +196,11 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
 }
 
 void Program::add(Wakeable* wakeable) {
-  {
-    MutexLock lock(mutex_);
-    wakeables_.push_back(wakeable);
-  }
+  // First: if it throws, nothing refers to the caller's object, which it destroys then.
+  // A stop in between wakes nothing, and the waiter sees it before it waits.
   watch();
+  MutexLock lock(mutex_);
+  wakeables_.push_back(wakeable);
 }
 
 void Program::remove(Wakeable* wakeable) {

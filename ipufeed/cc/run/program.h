@@ -100,7 +100,8 @@ class Program {
   // for it at a queue get an error. An error if it has enqueued less than others.
   absl::Status leave(int replica);
 
-  // A waiter that is woken when the program is stopped, until it is removed.
+  // A waiter that is woken when the program is stopped, until it is removed. It checks
+  // stopped() before it waits. If add() throws it is not added.
   void add(Wakeable* wakeable);
   void remove(Wakeable* wakeable);
 
