@@ -20,6 +20,7 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.random import ops as random_ops
+from ipufeed.once import once
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import DType, Operation, Shape, Tensor
@@ -198,7 +199,7 @@ def state(call: Call, kind: str, make: Callable[[], Any]) -> Any:
         return _states[call.run].setdefault((kind, call.op, call.replica), make())
 
 
-@functools.cache
+@once
 def connect() -> None:
     """Registers this module's callback in the native core, once."""
     from tensorflow.python.framework import ops

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from ipufeed import _native, ending
+from ipufeed.once import once
 from ipufeed.queues.constant_sizes import explain_bincount
 from ipufeed.queues.library_errors import (
     explain_thrown,
@@ -32,7 +33,7 @@ from ipufeed.queues.placement import explain_resource
 from ipufeed.tf_patches.changes import replace
 
 
-@functools.cache
+@once
 def watch() -> threading.Thread:
     """Starts the thread that stops programs, once per process."""
     thread = threading.Thread(
