@@ -135,7 +135,8 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(WRONG, -1, LEAST),
         *calls(0, MOST, 0, 4 << 30),
     ],
-    "ipufeed_end_eager_programs": calls(0, *INTS, 0),
+    "ipufeed_last_program": NO_ARGUMENTS,
+    "ipufeed_end_eager_programs": OF_NONE,
     "ipufeed_stop_programs": [*calls(WRONG, (None,)), *calls(0, b"", b"\xff" * 1000)],
     "ipufeed_wait_for_interrupt": calls(ENDLESS, ()),
     "ipufeed_next_line": [

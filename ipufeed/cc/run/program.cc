@@ -56,9 +56,11 @@ std::int64_t stops_seen() {
   return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
 }
 
+// Of the program that has begun last.
+std::atomic<std::int64_t> last_number{0};
+
 std::int64_t next_number() {
-  static std::atomic<std::int64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return last_number.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 OnFailure on_failure = nullptr;  // written before main()
@@ -338,6 +340,8 @@ int stop_all_programs(const absl::Status& why) {
   for (Program* program : running.programs) program->stop(why);
   return static_cast<int>(running.programs.size());
 }
+
+std::int64_t last_program() { return last_number.load(std::memory_order_relaxed); }
 
 bool program_runs(std::int64_t number) {
   Announced& announced = Announced::get();

@@ -205,6 +205,9 @@ class ProgramScope : public ContextScope {
 // signal arrives. Returns how many have one in use.
 int stop_all_programs(const absl::Status& why);
 
+// The number of the program that has begun last in this process; 0 for none.
+std::int64_t last_program();
+
 // Whether the program with this number was announced and has not ended. Any thread.
 bool program_runs(std::int64_t number);
 
