@@ -1,6 +1,7 @@
 """Programs of several IPUs that run on one device at the same time."""
 
 import functools
+import gc
 import queue
 import sys
 import threading
@@ -11,6 +12,7 @@ import tensorflow as tf
 from replicated import configure
 
 from ipufeed import _native
+from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
@@ -34,24 +36,24 @@ def programs_end():
 class Waiting:
     """A program on all IPUs of the device that waits until it is given an element."""
 
-    def __init__(self, build):
-        self.source = tf.queue.FIFOQueue(10, [tf.float32], [[]])
+    def __init__(self, build, ordinal=0):
+        self.source = tf.queue.FIFOQueue(100, [tf.float32], [[]])
         source = self.source
         self.infeed = IPUInfeedQueue(
-            tf.data.Dataset.counter().map(lambda _: source.dequeue())
+            tf.data.Dataset.counter().map(lambda _: source.dequeue()), ordinal
         )
-        self.outfeed = IPUOutfeedQueue()
+        self.outfeed = IPUOutfeedQueue(device_ordinal=ordinal)
         _ = self.infeed.initializer
         program = tf.function(
             lambda: build(self.infeed, self.outfeed), jit_compile=True
         )
         self.error = None
-        self.thread = threading.Thread(target=self.run, args=[program])
+        self.thread = threading.Thread(target=self.run, args=[program, ordinal])
         self.thread.start()
 
-    def run(self, program):
+    def run(self, program, ordinal):
         try:
-            IPUStrategy().run(program)
+            IPUStrategy(f"/device:IPU:{ordinal}").run(program)
         except tf.errors.OpError as error:
             self.error = error
 
@@ -116,6 +118,64 @@ def test_one_program_more_waits_and_says_so(capfd, ends):
         each.thread.join(LIMIT_S)
         assert isinstance(each.error, tf.errors.CancelledError)
         assert "enough" in str(each.error)
+
+
+def repeated(infeed, outfeed, added=1.0, repeat_count=3):
+    return pipeline(
+        [lambda x: x + added, lambda x: x * 10.0],
+        gradient_accumulation_count=2,
+        repeat_count=repeat_count,
+        infeed_queue=infeed,
+        outfeed_queue=outfeed,
+    )
+
+
+def test_a_pipeline_keeps_its_ipus():
+    """Those of the configuration with which it began, in each of its executions."""
+    configure(2)
+    program = Waiting(repeated)
+    program.give(0.0, 1.0)
+    for _, result in zip(range(2), program.outfeed.stream(LIMIT_S), strict=False):
+        assert result.numpy() in (10.0, 20.0)
+    configure(1)
+    program.give(2.0, 3.0, 4.0, 5.0)
+
+    results = program.end()
+    assert program.error is None, str(program.error)
+    assert results == [30.0, 40.0, 50.0, 60.0]
+
+
+def test_a_pipeline_outlives_configurations():
+    """Its IPUs' programs are found, though others have compiled and dropped them, too."""
+
+    def change(recompute):
+        config = IPUConfig()
+        config.auto_select_ipus = [2, 2]
+        config.allow_recompute = recompute
+        config.configure_ipu_system()
+
+    change(False)
+    first = Waiting(repeated)
+    first.give(0.0, 1.0)
+    for _, result in zip(range(2), first.outfeed.stream(LIMIT_S), strict=False):
+        assert result.numpy() in (10.0, 20.0)
+    change(True)
+    change(False)
+    second = Waiting(repeated, 1)
+    second.give(*range(6))
+    assert len(second.end()) == 6
+    change(True)
+    for _ in range(2):  # the device's compiler is new, and the old one has gone
+        third = Waiting(functools.partial(repeated, added=5.0, repeat_count=1), 1)
+        third.give(0.0, 1.0)
+        assert third.end() == [50.0, 60.0]
+    del second
+    gc.collect()
+    first.give(2.0, 3.0, 4.0, 5.0)
+
+    results = first.end()
+    assert first.error is None, str(first.error)
+    assert results == [30.0, 40.0, 50.0, 60.0]
 
 
 def test_runs_of_a_session_do_not_wait_for_each_other():

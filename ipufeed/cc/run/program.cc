@@ -11,6 +11,7 @@
 #include "core/mutex.h"
 #include "core/wait.h"
 #include "run/collective_runs.h"
+#include "run/device_config.h"
 
 namespace ipufeed {
 namespace {
@@ -72,6 +73,7 @@ Program::Program(tensorflow::CancellationManager* manager, int ordinal,
     : stops_seen_(stops_seen()),
       manager_(manager),
       ordinal_(ordinal),
+      ipus_(ipus_of(ordinal)),
       step_(step),
       number_(next_number()) {}
 

@@ -57,6 +57,9 @@ class Program {
   int ordinal() const { return ordinal_; }
   std::int64_t step() const { return step_; }
 
+  // Of its device, when it began: a configuration that comes later is not its own.
+  int ipus() const { return ipus_; }
+
   // The program's number in this process, from 1, in the order of starts.
   std::int64_t number() const { return number_; }
 
@@ -131,6 +134,7 @@ class Program {
   const std::int64_t stops_seen_;
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
+  const int ipus_;
   const std::int64_t step_;
   const std::int64_t number_;
   RunSeeds seeds_;
