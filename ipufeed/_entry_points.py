@@ -64,7 +64,8 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_table_sizes", [NUMBERS], INT32),
     ("ipufeed_set_stall_report_ns", [INT64], INT32),
     ("ipufeed_set_outfeed_limit_bytes", [INT64], INT32),
-    ("ipufeed_end_eager_programs", [INT32], INT32),
+    ("ipufeed_last_program", [], INT64),
+    ("ipufeed_end_eager_programs", [INT64], INT32),
     ("ipufeed_stop_programs", [TEXT], INT32),
     ("ipufeed_wait_for_interrupt", [], INT32),
     ("ipufeed_next_line", [TEXT, INT64], INT32),
@@ -84,6 +85,7 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_set_on_program", [ctypes.c_void_p], INT32),
     # host_c_api.cc; ops/host_calls.py has the callback's type
     ("ipufeed_set_on_host_call", [ctypes.c_void_p], INT32),
+    ("ipufeed_program_runs", [INT64], INT32),
     ("ipufeed_set_run_mode", [INT32], INT32),
     ("ipufeed_forget_loaded", [], INT32),
     ("ipufeed_forget_programs", [], INT32),

@@ -18,6 +18,7 @@ ALLOWED = {
     "tf_types": set(),
     "_version": set(),
     "interruptible": set(),
+    "once": set(),
     "process_state": set(),
     "no_effect": {"process_state"},
     "python_ops": set(),
@@ -28,12 +29,12 @@ ALLOWED = {
     "_entry_points": set(),
     "_native": {"_entry_points", "ending", "errors"},
     "queues": {
-        *("checks", "errors", "no_effect", "ending"),
+        *("checks", "errors", "no_effect", "ending", "once"),
         *("_native", "tf_patches", "tf_types"),
     },
     "sources": {"tf_types", "checks", "errors", "_native"},
     # The simulated IPU.
-    "device.log": {"_native"},
+    "device.log": {"_native", "once"},
     "device.flags": {"errors", "process_state"},
     "device.config": {"device.flags", "checks", "errors", "no_effect"},
     "device.system": {
@@ -44,7 +45,7 @@ ALLOWED = {
         "tf_types",
         *("device.log", "device.system"),
         *("queues", "_native", "checks", "errors", "no_effect"),
-        *("process_state", "tf_patches"),
+        *("once", "process_state", "tf_patches"),
     },
     "device.random": {
         *("device.program", "device.system", "queues", "_native"),
@@ -93,7 +94,8 @@ ALLOWED = {
     "executable": set(),
     # Programs of several IPUs.
     "parallel.collectives": {
-        *("device.log", "queues", "_native", "checks", "no_effect", "tf_types"),
+        *("device.log", "queues", "_native", "checks", "no_effect", "once"),
+        "tf_types",
     },
     "parallel.optimizers": {
         *("parallel.collectives", "device.program", "queues", "_native"),
@@ -114,7 +116,7 @@ ALLOWED = {
     "ops": {
         *("ops.codelets", "ops.host", "ops.losses", "parallel.pipeline"),
         *("device.program", "device.random", "queues"),
-        *("_native", "checks", "errors", "no_effect", "tf_types"),
+        *("_native", "checks", "errors", "no_effect", "once", "tf_types"),
     },
     # What programs import next to Graphcore's package.
     "programs": {

@@ -11,13 +11,13 @@ they do not depend on TF_CPP_MIN_LOG_LEVEL, and logging can silence or redirect 
 from __future__ import annotations
 
 import ctypes
-import functools
 import logging
 import sys
 import threading
 from typing import TYPE_CHECKING, TextIO
 
 from ipufeed import _native
+from ipufeed.once import once
 
 LOGGER = logging.getLogger("ipufeed")
 MOST_BYTES = 4096
@@ -63,7 +63,7 @@ if LOGGER.level == logging.NOTSET:
 LOGGER.addHandler(_StderrHandler())
 
 
-@functools.cache
+@once
 def log_native_messages() -> threading.Thread:
     """Starts the thread that logs the native core's messages, once per process."""
     thread = threading.Thread(target=_log_messages, name="ipufeed_log", daemon=True)

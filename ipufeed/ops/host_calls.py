@@ -20,12 +20,12 @@ import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.random import ops as random_ops
+from ipufeed.once import once
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import DType, Operation, Shape, Tensor
 
 _INTERNAL = 13  # absl's status code
-_KEPT_RUNS = 8
 
 
 class _HostTensor(ctypes.Structure):
@@ -96,7 +96,8 @@ _HANDLERS: dict[str, Callable[[Call], None]] = {}
 
 _load: Callable[[], None] | None = None
 _lock = threading.Lock()
-# Run -> ((kind, op, replica) -> the state of a function between its calls).
+# Run -> ((kind, op, replica) -> the state of a function between its calls). The states of
+# runs that have ended are removed when another run gets its first.
 _states: dict[int, dict[tuple[str, int, int], Any]] = {}
 _last = threading.local()
 
@@ -191,13 +192,14 @@ def state(call: Call, kind: str, make: Callable[[], Any]) -> Any:
     """Returns the state of an op of a replica, which `make` creates in each run."""
     with _lock:
         if call.run not in _states:
-            for old in sorted(_states)[: 1 - _KEPT_RUNS]:
+            runs = _native.entry().ipufeed_program_runs
+            for old in [each for each in _states if not runs(each)]:
                 del _states[old]
             _states[call.run] = {}
         return _states[call.run].setdefault((kind, call.op, call.replica), make())
 
 
-@functools.cache
+@once
 def connect() -> None:
     """Registers this module's callback in the native core, once."""
     from tensorflow.python.framework import ops

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from ipufeed import _native, ending
+from ipufeed.once import once
 from ipufeed.queues.constant_sizes import explain_bincount
 from ipufeed.queues.library_errors import (
     explain_thrown,
@@ -32,7 +33,7 @@ from ipufeed.queues.placement import explain_resource
 from ipufeed.tf_patches.changes import replace
 
 
-@functools.cache
+@once
 def watch() -> threading.Thread:
     """Starts the thread that stops programs, once per process."""
     thread = threading.Thread(
@@ -309,13 +310,16 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     global _end_of_eager_calls
     running = 0
     lock = threading.Lock()
+    last = _native.entry().ipufeed_last_program
     end = _native.entry().ipufeed_end_eager_programs
 
+    # Both end programs up to the last one that they have seen under the lock: a call that
+    # begins in another thread just after that has a later one.
     def end_unless_running() -> None:
         with lock:
-            alone = running == 0
-        if alone:
-            end(-1)
+            seen = last() if running == 0 else -1
+        if seen >= 0:
+            end(seen)
 
     _end_of_eager_calls = end_unless_running
     own = _ThreadManager()
@@ -346,9 +350,9 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
             own.manager = None if manager is not None else own.manager
             with lock:
                 running -= 1
-                alone = running == 0
-            if alone:
-                end(-1)
+                seen = last() if running == 0 else -1
+            if seen >= 0:
+                end(seen)
             elif manager is not None:
                 manager.start_cancel()
 

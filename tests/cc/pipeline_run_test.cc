@@ -213,6 +213,30 @@ TEST(an_offer_is_for_one_mini_batch_and_taken_once) {
   CHECK(!direct.retract(1));
 }
 
+TEST(a_writer_that_fails_with_an_offer_in_its_hands_ends_its_readers_wait) {
+  for (int life = 0; life < kLives / 8 + 1; ++life) {
+    Chain chain;
+    chain.ipus = 2;
+    chain.size = 4'096;
+    Program program(nullptr, 0);
+    PipelineRun run(program, chain.rings(), 0, chain.ipus);
+    const auto statuses =
+        run_chain(&program, &run, chain, [&](PipelineRun* pipeline, int ipu) {
+          // What no program does: the writer has more than its reader takes, and no
+          // memory for a packet.
+          std::vector<std::int64_t> values((ipu == 0 ? 3 : 1) * chain.size);
+          const std::vector<Memory> tensors = memory_of(&values);
+          if (ipu == 1) return pipeline->receive(0, tensors);
+          usleep(200);  // the reader waits by now, or seldom not
+          until_failure = 0;
+          const Armed armed;
+          return pipeline->send(0, tensors);
+        });
+    until_failure = -1;
+    CHECK(!statuses[1].ok());
+  }
+}
+
 TEST(credits_are_there_from_the_start) {
   Chain chain;
   chain.ipus = 2;

@@ -311,6 +311,61 @@ TEST(collective_runs_are_numbered_and_their_failures_kept) {
   CHECK(absl::IsDataLoss(runs.failed[0].why));
 }
 
+TEST(one_program_at_a_time_is_in_a_collective_of_a_stream) {
+  std::int64_t number = 0;
+  const auto begin = [&number](std::int64_t run, std::int64_t lane) {
+    return begin_collective_wait(6, lane, run, "a sum", &number);
+  };
+  CHECK(begin(1, 7).ok());
+  CHECK_EQ(number, 1);
+  CHECK(absl::IsFailedPrecondition(begin(2, 7)));
+  CHECK(begin(2, 8).ok());
+  end_collective_wait(6, 7);
+  CHECK(begin(1, 7).ok());
+  CHECK_EQ(number, 2);
+  end_collective_wait(6, 7);
+  CHECK(begin(2, 7).ok());
+  CHECK_EQ(number, 1);
+}
+
+TEST(a_program_runs_from_its_announcement_to_its_end) {
+  Program other(nullptr, 0);
+  other.announce();
+  auto program = std::make_unique<Program>(nullptr, 0);
+  const std::int64_t number = program->number();
+  CHECK(!program_runs(number));
+  program->announce();
+  program->announce();
+  CHECK(program_runs(number));
+  program->end(absl::OkStatus());
+  CHECK(!program_runs(number));
+  program->announce();
+  program.reset();
+  CHECK(!program_runs(number));
+  CHECK(program_runs(other.number()));
+}
+
+TEST(what_could_not_be_added_is_not_called) {
+  struct Waiter final : Wakeable {
+    void wake() override { woken = true; }
+    bool woken = false;
+  };
+  with_each_allocation_failing([&](long) {
+    CancellationManager manager;
+    Program program(&manager, 0);
+    Waiter waiter;
+    const absl::Status added = guarded([&] {
+      const Armed armed;
+      program.add(&waiter);
+      return absl::OkStatus();
+    });
+    program.stop(absl::CancelledError("enough"));
+    CHECK_EQ(waiter.woken, added.ok());
+    if (added.ok()) program.remove(&waiter);
+    return added.ok();
+  });
+}
+
 TEST(a_failed_allocation_is_an_error_and_leaves_nothing_taken) {
   for (const int replicas : {1, 2}) {
     const std::int64_t outfeed = new_number();

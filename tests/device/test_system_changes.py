@@ -47,6 +47,17 @@ def test_another_config_replaces_the_first_with_a_warning(caplog):
     ]
 
 
+def test_a_change_is_seen_as_a_whole(monkeypatch):
+    """A program that begins during it does not find a device without its IPUs."""
+    configured(auto_select_ipus=2)
+    seen = []
+    listeners = [*state.SYSTEM.listeners, lambda: seen.append(system.ipu_counts())]
+    monkeypatch.setattr(state.SYSTEM, "listeners", listeners)
+    configured(auto_select_ipus=4)
+
+    assert seen == [{0: 4}]
+
+
 def test_another_config_can_be_forbidden_to_replace_the_first():
     """The first stays then."""
     configured(auto_select_ipus=2)

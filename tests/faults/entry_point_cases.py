@@ -135,7 +135,8 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(WRONG, -1, LEAST),
         *calls(0, MOST, 0, 4 << 30),
     ],
-    "ipufeed_end_eager_programs": calls(0, *INTS, 0),
+    "ipufeed_last_program": NO_ARGUMENTS,
+    "ipufeed_end_eager_programs": OF_NONE,
     "ipufeed_stop_programs": [*calls(WRONG, (None,)), *calls(0, b"", b"\xff" * 1000)],
     "ipufeed_wait_for_interrupt": calls(ENDLESS, ()),
     "ipufeed_next_line": [
@@ -166,6 +167,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
     "ipufeed_set_synthetic_seed": FLAGS,
     "ipufeed_set_on_program": calls(0, (None,)),
     "ipufeed_set_on_host_call": calls(0, (None,)),
+    "ipufeed_program_runs": OF_NONE,
     "ipufeed_set_run_mode": [*calls(WRONG, *INTS, 3), *calls(0, 2, 0)],
     "ipufeed_forget_loaded": NO_ARGUMENTS,
     "ipufeed_forget_programs": NO_ARGUMENTS,

@@ -29,6 +29,7 @@ STANDIN_SOURCES = (
         HEADERS / f"{name}.cc"
         for name in (
             "run/collective_runs",
+            "run/device_config",
             "feeds/feed_table",
             "data/feeder",
             "base/guard",

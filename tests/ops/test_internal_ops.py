@@ -1,11 +1,14 @@
 """Prints, delays and counters act at their place in the program, in each run."""
 
+import threading
+
 import numpy as np
 import pytest
 import styles
 import tensorflow as tf
 
 from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.loops import repeat
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.ops.internal_ops import fifo, get_current_iteration_counter, print_tensor
@@ -15,6 +18,7 @@ from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 v1 = tf.compat.v1
+LIMIT_S = 180.0  # only a hang gets there
 
 
 def configure(ipus, recompute=False):
@@ -50,6 +54,33 @@ def test_prints_and_delays_come_in_the_order_of_a_loop(style, capfd):
     ]
     lines = capfd.readouterr().err.splitlines()
     assert [each for each in lines if ": " in each and each[0] in "fs"] == expected * 2
+
+
+def test_a_delay_lasts_as_long_as_its_program():
+    """However many others begin and end in the meantime."""
+    configure([1, 1])
+    source = tf.queue.FIFOQueue(10, [tf.float32], [[]])
+    infeed = IPUInfeedQueue(tf.data.Dataset.counter().map(lambda _: source.dequeue()))
+    outfeed = IPUOutfeedQueue()
+    _ = infeed.initializer
+
+    @tf.function(jit_compile=True)
+    def program():
+        return repeat(3, lambda x: outfeed.enqueue(fifo(x, 1)), [], infeed)
+
+    thread = threading.Thread(target=IPUStrategy().run, args=[program])
+    thread.start()
+    results = iter(outfeed.stream(timeout_s=LIMIT_S))
+    source.enqueue(1.0)
+    found = [float(next(results))]
+    with ipu_scope("/device:IPU:1"):
+        for number in range(12):
+            fifo(tf.constant(100.0 + number), 1)
+    source.enqueue_many([[2.0, 3.0]])
+    thread.join(LIMIT_S)
+    found += [float(each) for each in results]
+
+    assert found == [0.0, 1.0, 2.0]
 
 
 def test_replicas_print_their_numbers(capfd):

@@ -1,14 +1,22 @@
 """Programs of several IPUs that run on one device at the same time."""
 
+import functools
+import gc
+import queue
+import sys
 import threading
 
+import children
 import pytest
 import tensorflow as tf
 from replicated import configure
 
 from ipufeed import _native
-from ipufeed.device.program import loops
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import compiler, loops
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.once import once
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
@@ -28,24 +36,24 @@ def programs_end():
 class Waiting:
     """A program on all IPUs of the device that waits until it is given an element."""
 
-    def __init__(self, build):
-        self.source = tf.queue.FIFOQueue(10, [tf.float32], [[]])
+    def __init__(self, build, ordinal=0):
+        self.source = tf.queue.FIFOQueue(100, [tf.float32], [[]])
         source = self.source
         self.infeed = IPUInfeedQueue(
-            tf.data.Dataset.counter().map(lambda _: source.dequeue())
+            tf.data.Dataset.counter().map(lambda _: source.dequeue()), ordinal
         )
-        self.outfeed = IPUOutfeedQueue()
+        self.outfeed = IPUOutfeedQueue(device_ordinal=ordinal)
         _ = self.infeed.initializer
         program = tf.function(
             lambda: build(self.infeed, self.outfeed), jit_compile=True
         )
         self.error = None
-        self.thread = threading.Thread(target=self.run, args=[program])
+        self.thread = threading.Thread(target=self.run, args=[program, ordinal])
         self.thread.start()
 
-    def run(self, program):
+    def run(self, program, ordinal):
         try:
-            IPUStrategy().run(program)
+            IPUStrategy(f"/device:IPU:{ordinal}").run(program)
         except tf.errors.OpError as error:
             self.error = error
 
@@ -110,3 +118,164 @@ def test_one_program_more_waits_and_says_so(capfd, ends):
         each.thread.join(LIMIT_S)
         assert isinstance(each.error, tf.errors.CancelledError)
         assert "enough" in str(each.error)
+
+
+def repeated(infeed, outfeed, added=1.0, repeat_count=3):
+    return pipeline(
+        [lambda x: x + added, lambda x: x * 10.0],
+        gradient_accumulation_count=2,
+        repeat_count=repeat_count,
+        infeed_queue=infeed,
+        outfeed_queue=outfeed,
+    )
+
+
+def test_a_pipeline_keeps_its_ipus():
+    """Those of the configuration with which it began, in each of its executions."""
+    configure(2)
+    program = Waiting(repeated)
+    program.give(0.0, 1.0)
+    for _, result in zip(range(2), program.outfeed.stream(LIMIT_S), strict=False):
+        assert result.numpy() in (10.0, 20.0)
+    configure(1)
+    program.give(2.0, 3.0, 4.0, 5.0)
+
+    results = program.end()
+    assert program.error is None, str(program.error)
+    assert results == [30.0, 40.0, 50.0, 60.0]
+
+
+def test_a_pipeline_outlives_configurations():
+    """Its IPUs' programs are found, though others have compiled and dropped them, too."""
+
+    def change(recompute):
+        config = IPUConfig()
+        config.auto_select_ipus = [2, 2]
+        config.allow_recompute = recompute
+        config.configure_ipu_system()
+
+    change(False)
+    first = Waiting(repeated)
+    first.give(0.0, 1.0)
+    for _, result in zip(range(2), first.outfeed.stream(LIMIT_S), strict=False):
+        assert result.numpy() in (10.0, 20.0)
+    change(True)
+    change(False)
+    second = Waiting(repeated, 1)
+    second.give(*range(6))
+    assert len(second.end()) == 6
+    change(True)
+    for _ in range(2):  # the device's compiler is new, and the old one has gone
+        third = Waiting(functools.partial(repeated, added=5.0, repeat_count=1), 1)
+        third.give(0.0, 1.0)
+        assert third.end() == [50.0, 60.0]
+    del second
+    gc.collect()
+    first.give(2.0, 3.0, 4.0, 5.0)
+
+    results = first.end()
+    assert first.error is None, str(first.error)
+    assert results == [30.0, 40.0, 50.0, 60.0]
+
+
+def test_runs_of_a_session_do_not_wait_for_each_other():
+    """Each has a thread of the session's device, however many wait."""
+    configure(2)
+    sources = [queue.SimpleQueue() for _ in range(4)]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        programs, results = [], []
+        for source in sources:
+            dataset = tf.data.Dataset.from_generator(
+                lambda source=source: iter(source.get, None),
+                output_signature=tf.TensorSpec([], tf.float32),
+            )
+            feeds = IPUInfeedQueue(dataset), IPUOutfeedQueue()
+            with ipu_scope("/device:IPU:0"):
+                build = functools.partial(replicas, *feeds)
+                programs.append(compiler.compile(build, []))
+            session.run(feeds[0].initializer)
+            results.append(feeds[1].dequeue())
+        threads = [threading.Thread(target=session.run, args=[p]) for p in programs]
+        for thread in threads:
+            thread.start()
+        try:
+            for number in reversed(range(len(sources))):
+                for _ in range(2):
+                    sources[number].put(float(number))
+                threads[number].join(LIMIT_S)
+                assert not threads[number].is_alive()
+                sums = session.run(results[number]).reshape(-1).tolist()
+                assert sums == [2.0 * number] * 2
+        finally:
+            for source in sources:
+                source.put(None)
+            for thread in threads:
+                thread.join(LIMIT_S)
+
+
+def test_what_is_done_once_is_not_done_by_two_threads():
+    """The second waits for the first; what raises is done again."""
+    calls, begun, pause = [], threading.Event(), threading.Event()
+
+    @once
+    def first():
+        calls.append(threading.get_ident())
+        begun.set()
+        pause.wait(0.2)
+        if len(calls) == 1:
+            raise ValueError("not yet")
+        return len(calls)
+
+    results = []
+
+    def call():
+        try:
+            results.append(first())
+        except ValueError as error:
+            results.append(str(error))
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    threads[0].start()
+    begun.wait(LIMIT_S)
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+
+    assert results == ["not yet", 2, 2]
+    assert first() == 2
+    assert len(calls) == 2
+
+
+FIRST = """
+import sys, threading
+import tensorflow as tf
+import ipufeed
+from ipufeed.ops.internal_ops import fifo
+from ipufeed.parallel.collectives.ops import cross_replica_sum
+
+barrier, built = threading.Barrier(6), []
+
+def build():
+    barrier.wait()
+    with tf.Graph().as_default():
+        built.append(cross_replica_sum(fifo(tf.constant(1.0), 1)))
+
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=build) for _ in range(6)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+print(len(built), [each.name for each in threading.enumerate()].count("ipufeed_interrupt"))
+"""
+
+
+@pytest.mark.process
+def test_threads_may_build_the_first_programs_of_a_process():
+    """What is registered and patched with the first one is so once."""
+    done = children.run(
+        [sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=LIMIT_S
+    )
+
+    assert done.stdout.split() == ["6", "1"], done.stderr

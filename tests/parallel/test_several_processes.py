@@ -83,6 +83,10 @@ def test_a_program_that_is_stopped_in_a_collective_ends():
     assert kind == "CancelledError"
     assert "The program was stopped while process 0 waited for the others" in text
     assert "the test" in text
+    kind, text = first["at once"]
+    assert kind == "FailedPreconditionError"
+    assert "while program number 1 waits in one there" in text
+    assert "one after the other, or on another device each" in text
     kind, text = first["next"]
     assert kind == "FailedPreconditionError"
     assert "Process 0 of 2 has given up a collective" in text

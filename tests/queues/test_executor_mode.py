@@ -3,16 +3,19 @@
 one step (Session.run, or a call of a function) = one program: it has its queues to its end
 """
 
+import queue
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipufeed import _native
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program import executor as params
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.ops.internal_ops import fifo
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 v1 = tf.compat.v1
@@ -62,6 +65,44 @@ def test_a_stream_ends_with_the_call_of_the_function(program):
         assert not reader.is_alive()
         assert results == list(range(first, first + 50))
     infeed.deleter  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("takes_all", "delayed"),
+    [(False, [0.0, 1.0, 2.0]), (True, [0.0, 0.0, 2.0])],
+    ids=["up to the last before", "up to the last"],
+)
+def test_the_end_of_a_function_is_not_that_of_one_that_began_since(takes_all, delayed):
+    """What ends the programs of a call is given the number of the last one before."""
+    entry = _native.entry()
+    source = queue.SimpleQueue()
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter(source.get, None), output_signature=tf.TensorSpec([], tf.float32)
+    )
+    infeed, outfeed = IPUInfeedQueue(dataset), IPUOutfeedQueue()
+    infeed.initializer  # noqa: B018
+    strategy = IPUStrategy()
+
+    @tf.function
+    def loop():
+        return loops.repeat(3, lambda x: outfeed.enqueue(fifo(x, 1)), [], infeed)
+
+    before = entry.ipufeed_last_program()
+    thread = threading.Thread(target=strategy.run, args=[loop])
+    thread.start()
+    source.put(1.0)
+    results = outfeed.stream(timeout_s=60)
+    found = [float(next(results))]
+    entry.ipufeed_end_eager_programs(
+        entry.ipufeed_last_program() if takes_all else before
+    )
+    source.put(2.0)
+    source.put(3.0)
+    thread.join(60)
+    found += [float(result) for result in results]
+    source.put(None)
+
+    assert found == delayed  # a program that was ended has lost its state
 
 
 def test_a_stream_ends_with_a_function_that_fails(program):

@@ -191,7 +191,10 @@ def be_unlike(steps: int, size: int, kind: str) -> None:
 
 
 def stop_waiting() -> None:
-    """The first process stops its program while that waits for the others."""
+    """The first process stops its program while that waits for the others.
+
+    Before that it runs another one on the same device.
+    """
     configure(1)
     if INDEX > 0:
         wait_for_the_first(listens=True)
@@ -203,6 +206,7 @@ def stop_waiting() -> None:
     running.start()
     while not threads:
         time.sleep(0.01)
+    print_result("at once", totals(4, None))
     _native.entry().ipufeed_stop_programs(b"the test")
     running.join(60.0)
     print_result("stopped", results)

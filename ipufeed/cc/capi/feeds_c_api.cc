@@ -254,9 +254,11 @@ IPUFEED_API int ipufeed_set_outfeed_limit_bytes(std::int64_t bytes) {
                         [&] { ipufeed::set_outfeed_limit_bytes(bytes); });
 }
 
-// See step_program.h.
-IPUFEED_API int ipufeed_end_eager_programs(int ordinal) {
-  return ipufeed::entry(__func__, [&] { ipufeed::end_eager_programs(ordinal); });
+// See program.h and step_program.h. The first is not guarded: nothing in it throws, and
+// what ends programs must not fail at it.
+IPUFEED_API std::int64_t ipufeed_last_program() { return ipufeed::last_program(); }
+IPUFEED_API int ipufeed_end_eager_programs(std::int64_t last) {
+  return ipufeed::entry(__func__, [&] { ipufeed::end_eager_programs(last); });
 }
 
 // Stops every program that uses a feed; returns how many.

@@ -140,11 +140,15 @@ absl::Status note_op(int ordinal, const OpKernel& kernel,
 // The size that a device reports. Nothing is bounded by it.
 constexpr std::int64_t kMemory = std::int64_t{640} << 20;
 
+// Programs of a session's device that run at once, or wait: as many as have threads of
+// IPUs (IpuLease::kSets), and some that wait for these and say so.
+constexpr std::size_t kMostPrograms = 24;
+
 // A device's threads.
 struct Pools {
   Pools(const std::string& name, int threads)
       : inside_threads(name + "_intra", threads),
-        between_threads(name + "_host", 2),
+        between_threads(name + "_host", kMostPrograms),
         inside(&inside_threads),
         between(&between_threads),
         propagating(&inside_threads),
@@ -154,7 +158,7 @@ struct Pools {
   }
 
   LazyPool inside_threads;
-  LazyPool between_threads;
+  GrowingPool between_threads;
   ThreadPool inside;   // parts of an op
   ThreadPool between;  // ops: where the executor runs the device's graph
   PropagatingPool propagating;

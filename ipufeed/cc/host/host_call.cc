@@ -35,6 +35,7 @@ absl::Status call_host(Program& program, const Context& context, HostCall* call)
         absl::StrCat("A program calls the host ('", call->kind,
                      "'), and ipufeed.ops has not been imported in this process."));
   }
+  program.announce();  // Python keeps state for a run while it lasts
   char message[4096] = "";
   call->message = message;
   call->message_size = sizeof(message);

@@ -90,14 +90,18 @@ class PipelineRun::Offer {
 // Copies the tensors to where the reader waits for them; false if it does not.
 bool PipelineRun::send_direct(Ring* ring, const std::vector<Memory>& tensors) {
   const std::vector<Memory>* const to = ring->direct.claim(ring->sent);
-  // Tensors of other sizes go through a packet, which the reader checks.
-  if (to == nullptr || !are_alike(tensors, *to)) return false;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  if (to == nullptr) return false;
+  // From here on nothing fails, and no stop is observed: the reader of a claimed offer
+  // waits for what is pushed here, without a condition to stop.
+  ring->out.is_direct = are_alike(tensors, *to);
+  if (!ring->out.is_direct) {
+    ring->out = Packet();  // an empty one, which the reader refuses
+  }
+  for (std::size_t i = 0; ring->out.is_direct && i < tensors.size(); ++i) {
     if (tensors[i].bytes > 0) {
       std::memcpy((*to)[i].data, tensors[i].data, tensors[i].bytes);
     }
   }
-  ring->out.is_direct = true;
   ring->out.sent_ns = now_ns();
   ring->feed.try_push(std::move(ring->out));  // there is room: direct_copy.h
   ++ring->sent;

@@ -18,6 +18,7 @@ constexpr std::size_t kErrorSize = 4096;
 struct IdleThreads {
   Mutex mutex;
   std::vector<CollectiveThread*> threads IPUFEED_GUARDED_BY(mutex);
+  std::size_t made IPUFEED_GUARDED_BY(mutex) = 0;
 };
 
 IdleThreads& idle() {
@@ -36,6 +37,13 @@ CollectiveThread* CollectiveThread::take() {
       found.threads.pop_back();
       return last;
     }
+  }
+  {
+    IdleThreads& found = idle();
+    MutexLock lock(found.mutex);
+    // There is room for all from here on: a thread that has no memory to give itself
+    // back would end the process.
+    found.threads.reserve(++found.made);
   }
   auto* const made = new CollectiveThread;
   try {

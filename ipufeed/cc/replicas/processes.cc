@@ -144,8 +144,8 @@ absl::Status reduce_piece(Program* program, const CollectiveRequest& request,
     if (bytes > 0) std::memcpy(piece, each->input, bytes);
     piece += bytes;
   }
-  call.number =
-      begin_collective_wait(program->ordinal(), call.lane, call.run, call.what);
+  TF_RETURN_IF_ERROR(begin_collective_wait(program->ordinal(), call.lane, call.run,
+                                           call.what, &call.number));
   thread->start(call, nullptr);
   const absl::Status status = wait_for_answer(program, call, thread);
   end_collective_wait(program->ordinal(), call.lane);

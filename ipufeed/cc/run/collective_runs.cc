@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/ipus.h"
 #include "core/mutex.h"
 
@@ -45,14 +46,24 @@ void end_collective_run(int ordinal, std::int64_t run, const absl::Status& statu
   runs.failed[0] = {run, status};
 }
 
-std::int64_t begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
-                                   std::string what) {
+absl::Status begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
+                                   std::string what, std::int64_t* number) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
   CollectiveWait& wait = devices.of(ordinal).waits[lane];
-  const std::int64_t number = wait.run == run ? wait.number + 1 : 1;
-  wait = {run, number, std::move(what), false};
-  return number;
+  if (wait.run > 0 && !wait.is_over) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Program number ", run,
+        " of those with collectives between processes on "
+        "/device:IPU:",
+        ordinal, " has come to ", what, " while program number ", wait.run,
+        " waits in one there (", wait.what,
+        "). The processes cannot tell the collectives of two programs apart: run such "
+        "programs one after the other, or on another device each."));
+  }
+  *number = wait.run == run ? wait.number + 1 : 1;
+  wait = {run, *number, std::move(what), false};
+  return absl::OkStatus();
 }
 
 void end_collective_wait(int ordinal, std::int64_t lane) {

@@ -44,9 +44,9 @@ std::int64_t begin_collective_run(int ordinal);
 void end_collective_run(int ordinal, std::int64_t run, const absl::Status& status);
 
 // A program enters a collective of a stream (lane), and leaves it. Gives the
-// collective's number.
-std::int64_t begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
-                                   std::string what);
+// collective's number; an error, and nothing to leave, while another program is in one.
+absl::Status begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
+                                   std::string what, std::int64_t* number);
 void end_collective_wait(int ordinal, std::int64_t lane);
 
 CollectiveRuns collective_runs(int ordinal);

@@ -11,6 +11,7 @@
 #include "core/mutex.h"
 #include "core/wait.h"
 #include "run/collective_runs.h"
+#include "run/device_config.h"
 
 namespace ipufeed {
 namespace {
@@ -38,6 +39,17 @@ struct Running {
   }
 };
 
+// The numbers of those that were announced and have not ended.
+struct Announced {
+  Mutex mutex;
+  std::unordered_set<std::int64_t> numbers IPUFEED_GUARDED_BY(mutex);
+
+  static Announced& get() {
+    static auto* announced = new Announced;
+    return *announced;
+  }
+};
+
 // What a program that begins now has seen of the stops.
 std::int64_t stops_seen() {
   auto& running = Running::get();
@@ -45,9 +57,11 @@ std::int64_t stops_seen() {
   return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
 }
 
+// Of the program that has begun last.
+std::atomic<std::int64_t> last_number{0};
+
 std::int64_t next_number() {
-  static std::atomic<std::int64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return last_number.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 OnFailure on_failure = nullptr;  // written before main()
@@ -59,6 +73,7 @@ Program::Program(tensorflow::CancellationManager* manager, int ordinal,
     : stops_seen_(stops_seen()),
       manager_(manager),
       ordinal_(ordinal),
+      ipus_(ipus_of(ordinal)),
       step_(step),
       number_(next_number()) {}
 
@@ -75,15 +90,31 @@ std::int64_t Program::collective_run() {
   return run;
 }
 
+void Program::announce() {
+  MutexLock lock(mutex_);
+  if (announced_) return;
+  Announced& announced = Announced::get();
+  MutexLock lock_of_all(announced.mutex);
+  announced.numbers.insert(number_);
+  announced_ = true;
+}
+
 void Program::end(const absl::Status& status) {
   std::int64_t run = 0;
   bool watched = false;
+  bool announced = false;
   {
     MutexLock lock(mutex_);
     run = std::exchange(collective_run_, 0);  // the destructor ends it again
     watched = std::exchange(watched_, false);
+    announced = std::exchange(announced_, false);
   }
   if (run > 0) end_collective_run(ordinal_, run, status);
+  if (announced) {
+    Announced& all = Announced::get();
+    MutexLock lock(all.mutex);
+    all.numbers.erase(number_);
+  }
   if (!watched) return;  // no other thread has seen this object, or it has ended
   auto& running = Running::get();
   {
@@ -169,11 +200,11 @@ bool Program::compute(std::int64_t step_ns, StepTimes* times) {
 }
 
 void Program::add(Wakeable* wakeable) {
-  {
-    MutexLock lock(mutex_);
-    wakeables_.push_back(wakeable);
-  }
+  // First: if it throws, nothing refers to the caller's object, which it destroys then.
+  // A stop in between wakes nothing, and the waiter sees it before it waits.
   watch();
+  MutexLock lock(mutex_);
+  wakeables_.push_back(wakeable);
 }
 
 void Program::remove(Wakeable* wakeable) {
@@ -310,6 +341,14 @@ int stop_all_programs(const absl::Status& why) {
   running.why = why;
   for (Program* program : running.programs) program->stop(why);
   return static_cast<int>(running.programs.size());
+}
+
+std::int64_t last_program() { return last_number.load(std::memory_order_relaxed); }
+
+bool program_runs(std::int64_t number) {
+  Announced& announced = Announced::get();
+  MutexLock lock(announced.mutex);
+  return announced.numbers.count(number) > 0;
 }
 
 void main_thread_calls(bool begins) {

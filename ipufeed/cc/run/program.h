@@ -57,6 +57,9 @@ class Program {
   int ordinal() const { return ordinal_; }
   std::int64_t step() const { return step_; }
 
+  // Of its device, when it began: a configuration that comes later is not its own.
+  int ipus() const { return ipus_; }
+
   // The program's number in this process, from 1, in the order of starts.
   std::int64_t number() const { return number_; }
 
@@ -100,7 +103,8 @@ class Program {
   // for it at a queue get an error. An error if it has enqueued less than others.
   absl::Status leave(int replica);
 
-  // A waiter that is woken when the program is stopped, until it is removed.
+  // A waiter that is woken when the program is stopped, until it is removed. It checks
+  // stopped() before it waits. If add() throws it is not added.
   void add(Wakeable* wakeable);
   void remove(Wakeable* wakeable);
 
@@ -112,6 +116,9 @@ class Program {
   // To be called at its start, if it is known by then that it has collectives, or else
   // at the first.
   std::int64_t collective_run();
+
+  // From now on program_runs(number()) holds, until the program's end. Any thread.
+  void announce();
 
   // The program is over: gives its feeds back, and lets go of the step. Before the step
   // gets the end, which may destroy what this refers to. The destructor does it,
@@ -127,6 +134,7 @@ class Program {
   const std::int64_t stops_seen_;
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
+  const int ipus_;
   const std::int64_t step_;
   const std::int64_t number_;
   RunSeeds seeds_;
@@ -137,6 +145,7 @@ class Program {
   CondVar stop_;  // stopped() has become true
   absl::Status why_ IPUFEED_GUARDED_BY(mutex_);
   bool watched_ IPUFEED_GUARDED_BY(mutex_) = false;
+  bool announced_ IPUFEED_GUARDED_BY(mutex_) = false;
   std::int64_t collective_run_ IPUFEED_GUARDED_BY(mutex_) = 0;  // none yet
   std::vector<std::shared_ptr<Leased>> feeds_ IPUFEED_GUARDED_BY(mutex_);
   std::vector<Wakeable*> wakeables_ IPUFEED_GUARDED_BY(mutex_);
@@ -199,6 +208,12 @@ class ProgramScope : public ContextScope {
 // those that have begun and will need one: a program may still be compiled when the
 // signal arrives. Returns how many have one in use.
 int stop_all_programs(const absl::Status& why);
+
+// The number of the program that has begun last in this process; 0 for none.
+std::int64_t last_program();
+
+// Whether the program with this number was announced and has not ended. Any thread.
+bool program_runs(std::int64_t number);
 
 // The main thread calls TensorFlow, or is back. Between the two Python gets no
 // signal, so that what stops all programs also stops those that begin after it.

@@ -180,9 +180,9 @@ absl::Status with_step_program(OpKernelContext* ctx,
   return status;
 }
 
-void end_eager_programs(int ordinal) {
-  StepPrograms::get().remove_if([ordinal](const Key& key, const StepProgram& program) {
-    return program.eager && (ordinal < 0 || key.second == ordinal);
+void end_eager_programs(std::int64_t last) {
+  StepPrograms::get().remove_if([last](const Key&, const StepProgram& program) {
+    return program.eager && program.program.number() <= last;
   });
 }
 

@@ -18,8 +18,9 @@ namespace ipufeed {
 absl::Status with_step_program(tensorflow::OpKernelContext* ctx,
                                const std::function<absl::Status(Program&)>& use);
 
-// Ends the programs of functions on the IPU `ordinal`, -1 for all, that have been
-// called eagerly. For the caller, after their end. Any thread.
-void end_eager_programs(int ordinal);
+// Ends the programs of functions that have been called eagerly, up to the one with this
+// number (last_program()): a function that has begun since keeps its own. For the
+// caller, after their end. Any thread.
+void end_eager_programs(std::int64_t last);
 
 }  // namespace ipufeed

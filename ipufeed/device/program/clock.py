@@ -10,12 +10,12 @@ one of the host. It exists in the simulator only; the hardware counts its own cy
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from ipufeed import _native
+from ipufeed.once import once
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import Operation, Tensor, TensorLike
 
@@ -62,7 +62,7 @@ def wait(value: TensorLike, seconds: float) -> Tensor:
     )
 
 
-@functools.cache
+@once
 def _differentiate_wait() -> None:
     from tensorflow.python.framework import ops
 

@@ -21,6 +21,7 @@ from ipufeed.device.program.scopes import check_device
 from ipufeed.device.system.state import ONE_HOST
 from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
+from ipufeed.once import once
 from ipufeed.queues import interrupt
 from ipufeed.queues.iterators import IPUOwnedIterator
 from ipufeed.tf_patches.changes import replace
@@ -322,7 +323,7 @@ def strategy_ordinal() -> int:
     return 0 if strategy is None else strategy.device_ordinal
 
 
-@functools.cache
+@once
 def _feed_iterated_datasets() -> None:
     """Makes `iter(dataset)` feed the IPU in the scope of a strategy with that option."""
     iterate = tf.data.Dataset.__iter__

@@ -144,7 +144,10 @@ def _replace(
         LOGGER.warning(
             "Resetting existing IPU configuration before applying new configuration"
         )
-    reset_ipu_configuration()
+    _warn_of_seeds()
+    # The listeners are called when all is there: a program that begins during this must not
+    # find a device without its IPUs.
+    _clear()
     SYSTEM.config, SYSTEM.devices = config, devices
 
 
@@ -162,28 +165,36 @@ def reset_ipu_configuration() -> None:
     attaches again. Running programs are not affected: their runner checks `generation()`.
     """
     with SYSTEM.lock:
-        if SYSTEM.seeds:
-            names = ", ".join(f"/device:IPU:{each}" for each in sorted(SYSTEM.seeds))
-            LOGGER.warning(
-                "The change of the IPU configuration has reset the seed that "
-                "reset_ipu_seed had set for %s: call reset_ipu_seed after "
-                "configure_ipu_system.",
-                names,
-            )
+        _warn_of_seeds()
         _reset()
+
+
+def _warn_of_seeds() -> None:
+    if SYSTEM.seeds:
+        names = ", ".join(f"/device:IPU:{each}" for each in sorted(SYSTEM.seeds))
+        LOGGER.warning(
+            "The change of the IPU configuration has reset the seed that "
+            "reset_ipu_seed had set for %s: call reset_ipu_seed after "
+            "configure_ipu_system.",
+            names,
+        )
 
 
 @STATE.part("system")
 def _reset() -> None:
     with SYSTEM.lock:
-        SYSTEM.config = None
-        SYSTEM.flags = None
-        SYSTEM.devices = ()
-        SYSTEM.attached = set()
-        SYSTEM.seeds = {}
-        SYSTEM.generation += 1
+        _clear()
         for listener in SYSTEM.listeners:
             listener()
+
+
+def _clear() -> None:
+    SYSTEM.config = None
+    SYSTEM.flags = None
+    SYSTEM.devices = ()
+    SYSTEM.attached = set()
+    SYSTEM.seeds = {}
+    SYSTEM.generation += 1
 
 
 def on_change(listener: Callable[[], None]) -> None:

@@ -17,12 +17,12 @@ replication_ops, all_to_all_op and reduce_scatter_op.
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable
 
 from ipufeed import _native
 from ipufeed.checks import flags_checked, is_int, shape_with_room
 from ipufeed.no_effect import no_effect
+from ipufeed.once import once
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import Nest, Operation, Tensor
 
@@ -283,7 +283,7 @@ def collective(
     return list(results)
 
 
-@functools.cache
+@once
 def register_gradients() -> None:
     """Registers the gradients of the ops in TensorFlow, once."""
     from tensorflow.python.framework import ops

@@ -25,7 +25,6 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/pipeline_count.h"
 #include "replicas/replicas.h"
-#include "run/device_config.h"
 #include "run/program.h"
 #include "xla/calls/names.h"
 #include "xla/calls/xla_call.h"
@@ -78,13 +77,13 @@ std::vector<Memory> part_of(const std::vector<Memory>& all, Numbers places,
   return part;
 }
 
-absl::Status check_ipus(int ordinal, std::int64_t needed) {
-  const int ipus = ipus_of(ordinal);
+absl::Status check_ipus(const Program& program, std::int64_t needed) {
+  const int ipus = program.ipus();
   if (ipus >= needed) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("The pipeline needs ", needed, " IPUs, and /device:IPU:", ordinal,
-                   " has ", ipus, ". Configure as many (auto_select_ipus = ", needed,
-                   "), or map its stages onto fewer with device_mapping."));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "The pipeline needs ", needed, " IPUs, and /device:IPU:", program.ordinal(),
+      " has ", ipus, ". Configure as many (auto_select_ipus = ", needed,
+      "), or map its stages onto fewer with device_mapping."));
 }
 
 // The attributes of a pipeline's call.
@@ -179,7 +178,7 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
   Context context = current_context();
   context.program = &*program;
   const int ordinal = program->ordinal();
-  TF_RETURN_IF_ERROR(check_ipus(ordinal, call.devices * context.replicas));
+  TF_RETURN_IF_ERROR(check_ipus(*program, call.devices * context.replicas));
   const int first = context.replica * static_cast<int>(call.devices);
   const std::vector<std::string_view> stages = absl::StrSplit(call.ring_stages, ',');
   const auto place = [&](std::size_t i) -> Place {

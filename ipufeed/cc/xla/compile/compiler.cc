@@ -66,19 +66,40 @@ struct Entry {
   Mutex mutex;
   std::weak_ptr<Compiled> compiled IPUFEED_GUARDED_BY(mutex);
   // Which forgetting it was compiled after: an older one is compiled again. It stays
-  // for the pipeline that runs it.
+  // for the pipeline that runs it, and so it is found when the new one has gone: what
+  // has the same key is the same.
   std::int64_t forgettings IPUFEED_GUARDED_BY(mutex) = 0;
+  std::vector<std::weak_ptr<Compiled>> older IPUFEED_GUARDED_BY(mutex);
+
+  void replace(const std::shared_ptr<Compiled>& by) IPUFEED_REQUIRES(mutex) {
+    older.erase(std::remove_if(older.begin(), older.end(),
+                               [](const auto& each) { return each.expired(); }),
+                older.end());
+    if (!compiled.expired()) older.push_back(compiled);
+    compiled = by;
+  }
+
+  std::shared_ptr<Compiled> any() const IPUFEED_REQUIRES(mutex) {
+    std::shared_ptr<Compiled> found = compiled.lock();
+    for (const auto& each : older) {
+      if (found != nullptr) break;
+      found = each.lock();
+    }
+    return found;
+  }
 };
 
 // The number of times that all programs were cleared.
 std::atomic<std::int64_t> forgettings{0};
 
-// Whether its program is destroyed, and no thread uses it: then only the table has it,
-// and its lock is free.
+// Whether its programs are destroyed, and no thread uses it: then only the table has
+// it, and its lock is free.
 bool is_over(const std::shared_ptr<Entry>& entry) {
   if (entry.use_count() != 1 || !entry->mutex.try_lock()) return false;
   MutexHeld held(entry->mutex);
-  return entry->compiled.expired();
+  const auto is_expired = [](const auto& each) { return each.expired(); };
+  return is_expired(entry->compiled) &&
+         std::all_of(entry->older.begin(), entry->older.end(), is_expired);
 }
 
 // The programs that were compiled last stay, though their session has closed: the next
@@ -276,7 +297,7 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->key = call.key;
         compiled->name = name;
         compiled->executable = std::move(executable);
-        entry->compiled = compiled;
+        entry->replace(compiled);
         entry->forgettings = now;
         keep(compiled);
       }
@@ -392,7 +413,7 @@ absl::Status run_ipu_program(std::uint64_t key, const Ipu& ipu,
   {
     const auto entry = entry_of(key);
     MutexLock lock(entry->mutex);
-    compiled = entry->compiled.lock();
+    compiled = entry->any();
   }
   if (compiled == nullptr) {
     return absl::InternalError("The program of a pipeline's IPU has gone.");

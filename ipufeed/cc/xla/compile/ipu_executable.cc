@@ -172,7 +172,7 @@ class IpuExecutable : public xla::Executable {
   absl::StatusOr<xla::ExecutionOutput> run_copies(
       const xla::ServiceExecutableRunOptions* options,
       std::vector<xla::ExecutionInput> arguments, const Context& context) {
-    const int ipus = ipus_of(context.program->ordinal());
+    const int ipus = context.program->ipus();
     if (ipus == 1 && shards_ == 1) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
