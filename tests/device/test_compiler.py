@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import compiler, loops, scopes
 from ipufeed.device.program import executor as params
 from ipufeed.errors import PlacementError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
+pytestmark = pytest.mark.usefixtures("clean_system")
 v1 = tf.compat.v1
 
 
@@ -41,6 +43,39 @@ def run(fetches):
 def three():
     with tf.device("/device:CPU:0"):
         return tf.constant(3.0)
+
+
+def test_programs_without_a_name_are_told_from_whole_graphs():
+    """The initialisation of variables is one, too: TensorFlow finds functions by name."""
+    system = IPUConfig()
+    system.auto_select_ipus = [1, 1]
+    system.configure_ipu_system()
+    outfeeds = [IPUOutfeedQueue(device_ordinal=ordinal) for ordinal in range(2)]
+
+    def program(ordinal):
+        def body():
+            total = v1.get_variable(
+                f"total_{ordinal}",
+                [2],
+                initializer=v1.zeros_initializer(),
+                use_resource=True,
+            )
+            with tf.control_dependencies([total.assign_add([1.0, 1.0])]):
+                return outfeeds[ordinal].enqueue(tf.constant(float(ordinal)))
+
+        with scopes.ipu_scope(f"/device:IPU:{ordinal}"):
+            return compiler.compile(lambda: body())
+
+    with tf.Graph().as_default():
+        programs = [program(ordinal) for ordinal in range(2)]
+        results = [each.dequeue() for each in outfeeds]
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            for each in reversed(programs):
+                session.run(each)
+            found = session.run(results)
+
+    assert [each.tolist() for each in found] == [[0.0], [1.0]]
 
 
 def test_a_single_tensor_comes_in_a_list(graph):

@@ -315,8 +315,8 @@ def test_no_element_is_lost_or_doubled(run):
             "pipeline_run_test",
             "packet_freed_twice",
             "pipeline/pipeline.cc",
-            "give(std::move(bytes_), std::exchange(size_, 0))",
-            "give(SpareMemory::Bytes(bytes_.get()), std::exchange(size_, 0))",
+            "give(std::move(bytes_));\n    bytes_ =",
+            "give(SpareMemory::Bytes(bytes_.get()));\n    bytes_ =",
         ),
     ),
 )

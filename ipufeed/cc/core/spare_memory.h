@@ -48,9 +48,6 @@ class SpareMemory {
     if (found != nullptr || bytes == 0) return found;
     const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     found.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
-    if (found != nullptr) return found;
-    clear();
-    found.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
     if (found == nullptr) throw std::bad_alloc();
     return found;
   }

@@ -64,8 +64,7 @@ class TensorMemory : public tensorflow::Allocator {
 tensorflow::Allocator* tensor_memory() {
   static auto* const memory = []() -> tensorflow::Allocator* {
     tensorflow::Allocator* const stock = tensorflow::cpu_allocator();
-    // Another one than malloc's, as builds with OpenMP have it, cannot share blocks
-    // with the cache.
+    // Another one than malloc's, as oneDNN has it, cannot share blocks with the cache.
     if (stock->Name() != "cpu") return stock;
     return new TensorMemory(stock);
   }();

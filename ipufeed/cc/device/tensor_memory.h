@@ -4,7 +4,8 @@
 // that a run that fails has changed none of them (xla/compile/ipu_executable.h). Large
 // blocks come from, and return to, the process's cache of blocks
 // (core/spare_memory.h): with new memory for each run, the kernel's mapping of pages
-// would take longer than the computation.
+// would take longer than the computation. With oneDNN, the default, TensorFlow's own
+// allocator keeps its blocks, and is used as it is.
 #pragma once
 
 #include "tensorflow/core/framework/allocator.h"

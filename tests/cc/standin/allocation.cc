@@ -18,9 +18,15 @@ bool fails() {
          until_failure.fetch_sub(1, std::memory_order_relaxed) == 0;
 }
 
+// Not by aligned_alloc, which is replaced below.
+void* aligned(std::size_t align, std::size_t bytes) {
+  void* memory = nullptr;
+  return posix_memalign(&memory, align, bytes) == 0 ? memory : nullptr;
+}
+
 void* allocate_aligned(std::size_t align, std::size_t bytes) {
   if (fails()) return nullptr;
-  void* memory = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+  void* memory = aligned(align, bytes);
   if (memory != nullptr) alive.fetch_add(1, std::memory_order_relaxed);
   return memory;
 }
@@ -43,6 +49,12 @@ void deallocate(void* memory) {
 }
 
 }  // namespace standin
+
+// That of the memory that is kept for reuse (core/spare_memory.h), which is not
+// counted: it is freed without a replacement.
+extern "C" void* aligned_alloc(std::size_t align, std::size_t size) {
+  return standin::fails() ? nullptr : standin::aligned(align, size);
+}
 
 void* operator new(std::size_t size) {
   return standin::or_throw(standin::allocate_aligned(alignof(std::max_align_t), size));

@@ -1,5 +1,5 @@
 // The n-th allocation fails: of `new` with std::bad_alloc, of a tensor's buffer with a
-// null pointer, as TensorFlow's CPU allocator says it.
+// null pointer, as TensorFlow's CPU allocator says it, of aligned_alloc with one, too.
 //
 // Only allocations of armed threads count and fail, so that a test's own do not.
 #pragma once

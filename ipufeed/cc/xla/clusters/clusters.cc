@@ -397,8 +397,9 @@ class Clusters {
       const bool useful = std::any_of(nodes.begin(), nodes.end(),
                                       [](const Node* each) { return computes(*each); });
       if (!useful) continue;
+      // Not a name that xla.compile gives in the same session: cluster, cluster_1, ...
       const std::string name =
-          absl::StrCat(author, author.empty() ? "" : "__", "cluster_",
+          absl::StrCat(author, author.empty() ? "" : "__", "cluster_0_",
                        clusters.fetch_add(1, std::memory_order_relaxed));
       for (Node* node : nodes) node->AddAttr("_XlaCluster", name);
     }
