@@ -91,7 +91,7 @@ class InterruptedLock:
 
 
 @pytest.mark.parametrize("release", [1, 2])
-def test_ctrl_c_at_the_begin_or_end_of_a_call_leaves_no_call_counted(
+def test_ctrl_c_at_the_start_or_end_of_a_call_leaves_no_call_counted(
     monkeypatch, release
 ):
     """Programs of later eager calls are still ended: no function is running then."""
