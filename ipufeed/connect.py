@@ -22,6 +22,7 @@ from ipufeed.device import queue_hooks
 from ipufeed.device.program import plain_loops, strategy
 from ipufeed.device.random.ops import on_ipu
 from ipufeed.executable.compile import programs
+from ipufeed.once import once
 from ipufeed.ops import host_calls
 from ipufeed.queues.chain import holds_queue_ops
 from ipufeed.tf_patches import (
@@ -40,6 +41,7 @@ def _join_processes(count: int, index: int) -> None:
     joining.join(count, index)
 
 
+@once
 def _extend_keras() -> None:
     """Patches the Keras in use to run models on IPUs."""
     from ipufeed.keras.install import install

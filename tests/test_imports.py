@@ -39,7 +39,7 @@ ALLOWED = {
     "device.config": {"device.flags", "checks", "errors", "no_effect"},
     "device.system": {
         *("device.log", "device.config", "device.flags"),
-        *("checks", "errors", "no_effect", "process_state"),
+        *("checks", "errors", "no_effect", "once", "process_state"),
     },
     "device.program": {
         "tf_types",
@@ -146,7 +146,7 @@ ALLOWED = {
         *("keras.changes", "keras.checks", "keras.pipeline", "keras.layers", "queues"),
         *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "checks"),
         *("device.log", "device.program", "device.system"),
-        *("no_effect", "tf_patches", "tf_types"),
+        *("no_effect", "once", "tf_patches", "tf_types"),
     },
     "keras.older": {"keras", "keras.layers", "tf_types"},
     # The benchmark.
@@ -227,7 +227,7 @@ ALLOWED = {
         *("device.queue_hooks", "device.program", "device.random"),
         *("executable.compile", "parallel.collectives", "keras"),
         *("ops", "programs"),
-        *("queues", "tf_patches", "tf_types"),
+        *("once", "queues", "tf_patches", "tf_types"),
     },
     "run": {"_quiet_import", "_native", "compat", "render"},
     "__init__": {"_native", "_version", "graphcore_names"},

@@ -23,10 +23,11 @@ from ipufeed.keras.feed import narrow_arrays
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.programs import BUILT
 from ipufeed.keras.state import ModelState, existing_state, state_of
+from ipufeed.once import once
 from ipufeed.tf_types import KerasModel, NestFunction
 
 
-@functools.cache
+@once
 def install() -> None:
     """Patches each imported Keras now, and others when they are imported."""
     if sys.modules.get("keras") is not None:
@@ -38,8 +39,16 @@ def install() -> None:
     sys.meta_path.insert(0, later)
 
 
-@functools.cache
 def _change_keras3() -> None:
+    # Another thread may be importing it, which calls this too: the import ends first, and
+    # no thread waits for it while it has the lock of `once`.
+    import keras  # noqa: F401
+
+    _change_imported_keras3()
+
+
+@once
+def _change_imported_keras3() -> None:
     import keras
 
     if keras.backend.backend() != "tensorflow":
@@ -63,8 +72,14 @@ def _change_keras3() -> None:
         setattr(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
 
 
-@functools.cache
 def _change_legacy_keras() -> None:
+    import tf_keras  # noqa: F401  # as above
+
+    _change_imported_legacy_keras()
+
+
+@once
+def _change_imported_legacy_keras() -> None:
     import tf_keras
 
     try:

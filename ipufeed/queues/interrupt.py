@@ -308,7 +308,9 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     from tensorflow.python.framework import errors
 
     global _end_of_eager_calls
-    running = 0
+    # A set and not a number: Ctrl-C may come before or after a call was added, and its
+    # removal is right in both cases.
+    running: set[object] = set()
     lock = threading.Lock()
     last = _native.entry().ipufeed_last_program
     end = _native.entry().ipufeed_end_eager_programs
@@ -317,7 +319,7 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     # begins in another thread just after that has a later one.
     def end_unless_running() -> None:
         with lock:
-            seen = last() if running == 0 else -1
+            seen = -1 if running else last()
         if seen >= 0:
             end(seen)
 
@@ -329,11 +331,10 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal running
-        with lock:
-            running += 1
-        manager = None
+        this_call, manager = object(), None
         try:
+            with lock:
+                running.add(this_call)
             if cancellation.context() is not None:
                 return function(self, *args, **kwargs)
             own.manager = manager = cancellation.CancellationManager()
@@ -349,8 +350,8 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             own.manager = None if manager is not None else own.manager
             with lock:
-                running -= 1
-                seen = last() if running == 0 else -1
+                running.discard(this_call)
+                seen = -1 if running else last()
             if seen >= 0:
                 end(seen)
             elif manager is not None:

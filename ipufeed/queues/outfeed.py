@@ -222,16 +222,19 @@ class IPUOutfeedQueue:
         the structure of the last enqueue that was traced before it.
 
         ALL: every result since the last dequeue, in order, each tensor [n, *shape]; n is 0
-        without a new result. LAST: the last result, once its program has ended. Each
-        result of a program with R > 1 replicas is [R, *shape].
+        without a new result, as before the first run and after the `deleter`. LAST: the
+        last result, once its program has ended. Each result of a program with R > 1
+        replicas is [R, *shape].
 
         Args:
             wait_for_completion: Wait until the IPU's program has ended. In eager mode the
                 thread that built the program always waits.
 
         Returns:
-            The results: tensors with values in eager mode, in a graph tensors to run. `[]`
-            in eager mode as long as no program enqueues to the queue.
+            The results: tensors with values in eager mode, in a graph tensors to run. In
+            eager mode an empty list, as in Graphcore's, before the first enqueue is
+            traced: neither the structure nor the shapes are known. So a thread may poll
+            the queue before there is a program.
 
         Raises:
             TypeError: `wait_for_completion` is not a bool.
@@ -274,13 +277,18 @@ class IPUOutfeedQueue:
         """
         import tensorflow as tf
 
-        with plain_errors(), tf.device("/device:CPU:0"):
-            op = _native.load().ipufeed_outfeed_delete(number=self._number)
+        def delete() -> Operation:
+            with plain_errors(), tf.device("/device:CPU:0"):
+                return _native.load().ipufeed_outfeed_delete(number=self._number)
+
+        if tf.executing_eagerly():
+            self._reader.delete(delete)
+            self._reader.structures.forget()
+            return None
+        op = delete()
         self._reader.structures.forget()
-        if not tf.executing_eagerly():
-            stay_with_graph(self)
-            return op
-        return None
+        stay_with_graph(self)
+        return op
 
     def stream(self, timeout_s: float | None = None) -> Iterator[Nest]:
         """Yields each result as soon as it is enqueued, until the program ends.

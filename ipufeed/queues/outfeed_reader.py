@@ -10,6 +10,7 @@ read with ops (cc/feeds/outfeed_ops.cc).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import time
@@ -77,6 +78,8 @@ class OutfeedReader:
         self._is_last = is_last
         # Replaced, never changed: readers need no lock.
         self._known = _UNKNOWN
+        # The structure and replicas of deleted results: a trace may have unknown sizes.
+        self._deleted: tuple[Spec, int] | None = None
         # The number of runs whose end a reader has observed, see stream(), and the
         # outfeed whose runs these are: a `deleter` makes the next run create another.
         self._runs_seen = 0
@@ -86,6 +89,15 @@ class OutfeedReader:
         """Adds the structure of a traced enqueue; ValueError if it is ambiguous."""
         self.structures.add(structure)
         self.structure = structure
+        self._deleted = None
+
+    def delete(self, delete: Callable[[], object]) -> None:
+        """Deletes the results by `delete`; a dequeue without results keeps their shapes."""
+        stored = read_stored(self.number, self._known.stored)
+        delete()
+        if stored is not None:
+            with contextlib.suppress(ValueError):  # the shapes of no traced enqueue
+                self._deleted = self.structures.of(stored), stored.replicas
 
     def build_dequeue(self, *, waits: bool) -> Nest:
         """Builds a graph's dequeue op, with the structure of the last traced enqueue."""
@@ -163,7 +175,7 @@ class OutfeedReader:
         """Returns the value of a dequeue without results."""
         return self._zeros([0])
 
-    def _zeros(self, outer: list[int]) -> Nest:
+    def _zeros(self, outer: list[int], structure: Spec | None = None) -> Nest:
         import tensorflow as tf
 
         def zeros(spec: TensorSpec) -> Tensor:
@@ -179,7 +191,9 @@ class OutfeedReader:
             return tf.zeros([*outer, *shape], spec.dtype)
 
         with tf.device("/device:CPU:0"):
-            return tf.nest.map_structure(zeros, self.structure)
+            return tf.nest.map_structure(
+                zeros, self.structure if structure is None else structure
+            )
 
     def _build_flat(self, wait_ordinal: int) -> list[Tensor]:
         import tensorflow as tf
@@ -208,7 +222,9 @@ class OutfeedReader:
         if answer == TAKEN:
             return result
         replicas = int(_native.entry().ipufeed_outfeed_replicas(self.number))
-        return self._zeros([0, replicas] if replicas > 1 else [0])
+        deleted = self._deleted
+        structure, replicas = deleted or (self.structure, replicas)
+        return self._zeros([0, replicas] if replicas > 1 else [0], structure)
 
     def _take_last(self) -> Nest:
         import tensorflow as tf

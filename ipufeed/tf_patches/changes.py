@@ -45,8 +45,13 @@ CHANGES = {
     ),
     "tensorflow.python.eager.polymorphic_function.concrete_function."
     "ConcreteFunction.__call__": Change("likewise", *_ENDING),
+    "tensorflow.python.eager.polymorphic_function.concrete_function."
+    "ConcreteFunction._call_flat": Change(
+        "refuses a strategy's program with results of float64 before it runs",
+        *("device.program.float64", "tests/programs/test_float64.py"),
+    ),
     "tensorflow.python.framework.ops.Graph._create_op_internal": Change(
-        "likewise", *_ENDING
+        "raises SystemExit in a daemon thread, at the end of the process", *_ENDING
     ),
     "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal": Change(
         "likewise", *_ENDING

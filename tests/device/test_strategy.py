@@ -1,6 +1,5 @@
 """What IPUStrategy promises: functions run on its IPU, to their end."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -76,25 +75,6 @@ def test_a_plain_function_is_refused_in_eager_mode(strategy):
         ValueError, match=r"does not support eager execution. Either conv"
     ):
         strategy.run(lambda: 1.0)
-
-
-@pytest.mark.parametrize("what", ["input", "output"])
-def test_float64_is_refused(strategy, what):
-    """Going in and coming out: the hardware has none."""
-
-    @tf.function
-    def function(x):
-        return tf.cast(x, tf.float64)
-
-    value = tf.constant(1.0, tf.float64 if what == "input" else tf.float32)
-    with pytest.raises(TypeError, match=f"Unsupported data type for {what}: float64"):
-        strategy.run(function, [value])
-
-
-def test_float64_in_an_array_is_refused(strategy):
-    """NumPy makes them unasked."""
-    with pytest.raises(TypeError, match="Unsupported data type for input: float64"):
-        strategy.run(tf.function(lambda x: x), [np.ones(3)])
 
 
 @pytest.mark.parametrize("device", ["/device:CPU:0", "IPU", None])

@@ -1,12 +1,16 @@
 """Queue operations that are called outside of a function, and in a forked process."""
 
 import os
+import signal
+import threading
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import ipufeed as ipu
+from ipufeed.queues import interrupt
 
 
 def test_an_enqueue_outside_of_a_function_is_a_program_that_has_ended():
@@ -67,3 +71,49 @@ def test_a_forked_child_is_told_instead_of_waiting(use):
 
     assert os.waitstatus_to_exitcode(status) == 7
     assert outfeed.deleter is None
+
+
+class InterruptedLock:
+    """A lock during whose n-th release Ctrl-C comes."""
+
+    def __init__(self, number):
+        self.lock = threading.RLock()
+        self.releases_left = number
+
+    def __enter__(self):
+        self.lock.acquire()
+
+    def __exit__(self, *error):
+        self.lock.release()
+        self.releases_left -= 1
+        if self.releases_left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("release", [1, 2])
+def test_ctrl_c_at_the_start_or_end_of_a_call_leaves_no_call_counted(
+    monkeypatch, release
+):
+    """Programs of later eager calls are still ended: no function is running then."""
+    from tensorflow.python.eager import cancellation
+
+    ended, last_program = [], 5
+    entry = types.SimpleNamespace(
+        ipufeed_last_program=lambda: last_program,
+        ipufeed_end_eager_programs=ended.append,
+    )
+    monkeypatch.setattr(interrupt._native, "entry", lambda: entry)
+    # What the wrapping replaces is restored at the end.
+    monkeypatch.setattr(cancellation, "context", cancellation.context)
+    monkeypatch.setattr(interrupt, "_end_of_eager_calls", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(interrupt.threading, "Lock", lambda: InterruptedLock(release))
+        call = interrupt.ends_programs_of_calls(lambda context, name: name)
+
+    with pytest.raises(KeyboardInterrupt):
+        call(None, "function")
+    assert call(None, "function") == "function"
+    ended.clear()
+    interrupt.end_eager_call()
+
+    assert ended == [last_program]

@@ -142,6 +142,27 @@ def test_dequeue_before_any_enqueue_gives_nothing():
     assert list(outfeed) == []
 
 
+@pytest.mark.parametrize("shape", [None, [None, 3]])
+def test_a_dequeue_after_the_deleter_has_the_shapes_of_the_deleted_results(shape):
+    """Also of sizes that the trace did not know, until another program gives results."""
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(input_signature=[tf.TensorSpec(shape)])
+    def program(x):
+        outfeed.enqueue({"x": x})
+
+    for rows in (2, 4):
+        program(tf.ones([rows, 3]))
+        _ = outfeed.deleter  # without a dequeue before it
+        for _ in range(2):
+            assert outfeed.dequeue()["x"].shape == (0, rows, 3)
+    _ = outfeed.deleter  # there is nothing to delete
+    assert outfeed.dequeue()["x"].shape == (0, 4, 3)
+    outfeed.enqueue(tf.ones([5]))
+    _ = outfeed.deleter
+    assert outfeed.dequeue().shape == (0, 5)
+
+
 def test_a_body_enqueues_once():
     """Twice in one body is refused; another body may again."""
     outfeed = IPUOutfeedQueue()

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
 from ipufeed.checks import flags_checked
-from ipufeed.device.program import executor, outside_compilation
+from ipufeed.device.program import executor, float64, outside_compilation
 from ipufeed.device.program.host_iterator import HostDataset
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.program.scopes import check_device
@@ -170,7 +170,7 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         Raises:
             ValueError: `fn` is a plain function, in eager mode.
             TypeError: `fn` is not a function, or `args` not a list or tuple; or an
-                argument or a result is of float64.
+                argument or a result is of float64: the program has not run.
             KeyboardInterrupt: Ctrl-C; the program is stopped, the device remains usable.
         """
         if not callable(fn):
@@ -195,10 +195,17 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
                 "IPUStrategy.run(options=)",
                 "tf.distribute.RunOptions concern the dynamic shapes of TPUs",
             )
-        _refuse_float64((args, kwargs), "input")
-        results = self._run(fn, tuple(args or ()), kwargs, options)
-        _refuse_float64(results, "output")
-        return results
+        float64.refuse_inputs(args, kwargs)
+        if not tf.executing_eagerly():  # the run comes later
+            results = self._run(fn, tuple(args or ()), kwargs, options)
+            float64.refuse_outputs(results)
+            return results
+        if hasattr(
+            fn, "structured_outputs"
+        ):  # its call would add to a TypeError's text
+            float64.refuse_outputs_of(fn)
+        with float64.refusing_outputs():
+            return self._run(fn, tuple(args or ()), kwargs, options)
 
     def _run(self, fn: Any, args: Any, kwargs: Any, options: Any) -> Nest:
         """Calls Strategy.run, with the executor's clone if `fn` cannot be compiled."""
@@ -295,18 +302,6 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
 
 
 IPUExtendedV1 = IPUExtended
-
-
-def _refuse_float64(values: Nest, what: str) -> None:
-    """Raises TypeError for a value of float64, which the hardware does not have."""
-    for index, value in enumerate(tf.nest.flatten(values)):
-        if getattr(value, "dtype", None) == tf.float64:
-            raise TypeError(
-                f"Unsupported data type for {what}: float64, of value {index} with the "
-                f"shape {value.shape}. Cast it with tf.cast(value, tf.float32). Arrays of "
-                "NumPy are float64 by default, and the results of a loop have the dtypes "
-                "of its inputs."
-            )
 
 
 def current_strategy() -> IPUStrategyV1 | None:

@@ -23,6 +23,7 @@ from ipufeed.device.config.enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
+from ipufeed.once import once
 
 _PACKAGE = "xla.poplarplugin"
 # In the order of their values in the message.
@@ -77,7 +78,7 @@ _OPTION_LISTS = {
 }
 
 
-@functools.cache
+@once
 def ipu_options() -> Any:
     """Returns the class of the message."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory

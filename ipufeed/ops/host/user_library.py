@@ -118,9 +118,12 @@ _in_place: dict[str, str] = {}
 def _load(path: str, *_state: int) -> Library:
     """Loads a library; the state of the file makes its content known without a reading."""
     with _lock:
-        copy, digest = _copied(path)
-        with contextlib.suppress(OSError):
-            return Library(path, copy, digest, _opened(copy))
+        for _ in range(2):
+            copy, digest = _copied(path)
+            with contextlib.suppress(OSError):
+                return Library(path, copy, digest, _opened(copy))
+            if os.path.exists(copy):  # else another process has just removed it
+                break
         known = _in_place.get(path)
         if known is not None and known != digest:
             from tensorflow.python.framework import errors
@@ -147,6 +150,15 @@ def _opened(path: str) -> ctypes.CDLL:
 
 def _copied(path: str) -> tuple[str, str]:
     """Copies a file to the path of its content; returns that path, and the digest."""
+    try:
+        return _copy(path)
+    except FileNotFoundError:
+        # Another process has removed the folder of this copy, which was KEPT_S old, at
+        # this instant. Now it has a new one, which stays.
+        return _copy(path)
+
+
+def _copy(path: str) -> tuple[str, str]:
     folder = _folder()
     digest = hashlib.sha256()
     handle, temporary = tempfile.mkstemp(dir=folder)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,10 +42,23 @@ ON_COLLECTIVE = ctypes.CFUNCTYPE(
 )
 
 
-@functools.cache
+_groups: dict[tuple[int, int], Group] = {}
+_making = threading.Lock()
+
+
 def group(count: int, index: int) -> Group:
-    """Returns the group; made once in the process."""
-    return Group(count, index)
+    """Returns the group; made once in the process, whichever thread is first.
+
+    A second one could not listen at the address of the first. One that fails is made again
+    at the next call.
+    """
+    found = _groups.get((count, index))
+    if found is not None:
+        return found
+    with _making:
+        if (count, index) not in _groups:
+            _groups[count, index] = Group(count, index)
+        return _groups[count, index]
 
 
 def join(count: int, index: int) -> None:
@@ -63,7 +77,8 @@ def join(count: int, index: int) -> None:
         group(count, index)
     except tf.errors.FailedPreconditionError as error:
         LOGGER.warning("%s", error.message)
-    callback = callback_of(count, index)
+    with _making:  # a second callback would replace, and free, one that the core has
+        callback = callback_of(count, index)
     address = ctypes.cast(callback, ctypes.c_void_p)
     _native.entry().ipufeed_set_processes(count, index, address)
 

@@ -130,6 +130,33 @@ def test_copies_that_are_not_used_are_removed(tmp_path, monkeypatch):
     assert left == {"recent", "recent.tmp", pathlib.Path(kept).parent.name}
 
 
+@pytest.mark.parametrize("step", ["utime", "replace", "_opened"])
+def test_a_copy_that_another_process_removes_is_made_again(
+    tmp_path, copies, monkeypatch, step
+):
+    """The folder of a copy of a week ago may go before any step that uses it."""
+    path = tmp_path / f"lib{step}.so"
+    compiled(path, f"int number_{step};")
+    removed = []
+    owner = user_library if step == "_opened" else user_library.os
+    stock = getattr(owner, step)
+
+    def after_a_removal(*paths):
+        folder = pathlib.Path(paths[-1])
+        folder = folder if step == "utime" else folder.parent
+        if not removed and folder.is_relative_to(copies):
+            shutil.rmtree(folder)
+            removed.append(folder)
+        return stock(*paths)
+
+    monkeypatch.setattr(owner, step, after_a_removal)
+    loaded = pathlib.Path(user_library._load(str(path), 0).loaded)
+
+    assert loaded.read_bytes() == path.read_bytes()
+    assert removed == [loaded.parent]
+    assert not [each for each in loaded.parents[1].iterdir() if each.is_file()]
+
+
 def test_a_library_that_needs_its_neighbours_is_loaded_in_place(tmp_path):
     """A copy of it in another folder would not find them."""
     compiled(tmp_path / "libvalue.so", 'extern "C" float value() { return 10; }')
