@@ -136,6 +136,23 @@ def test_a_failing_dataset_stops_all_replicas_with_its_cause():
             run_loop(style, 3, body, infeed)
 
 
+def test_an_assertion_of_one_replica_stops_all_of_them():
+    """The round of the element that fails is delivered by none, those before by all."""
+    with on(4) as style:
+        infeed = style.feed(numbers)
+        outfeed = IPUOutfeedQueue()
+
+        def body(x):
+            tf.debugging.Assert(x < 10, ["below 10"])
+            return outfeed.enqueue(collectives.cross_replica_sum(x))
+
+        with pytest.raises(tf.errors.InternalError, match=r"below 10.*Replica 2 of 4"):
+            run_loop(style, 5, body, infeed)
+        results = style.read(outfeed.dequeue())
+
+    np.testing.assert_array_equal(results, [[6.0] * 4, [22.0] * 4])
+
+
 def test_a_replica_that_stalls_is_waited_for_and_named(capfd):
     """The others wait in their collective, and report it; a stop ends all of them."""
     with on(4) as style:
