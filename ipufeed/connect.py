@@ -24,7 +24,8 @@ from ipufeed.device.random.ops import on_ipu
 from ipufeed.executable.compile import programs
 from ipufeed.once import once
 from ipufeed.ops import host_calls
-from ipufeed.queues.chain import holds_queue_ops
+from ipufeed.queues.chain import is_one_program, put_token, take_token
+from ipufeed.queues.chained_ops import holds_queue_ops
 from ipufeed.tf_patches import (
     asserts,
     generator_state,
@@ -59,9 +60,23 @@ def _reduce_over_replicas(value: Tensor, mean: bool) -> Tensor:
     return ops.cross_replica_mean(value) if mean else ops.cross_replica_sum(value)
 
 
+def _last_token() -> Tensor | None:
+    """Returns the token of the program's last queue call; None outside of a program."""
+    return take_token() if is_one_program() else None
+
+
 def _build_check(condition: Tensor, text: str) -> Operation:
-    """Builds the op that ends a compiled program if a condition does not hold."""
-    return _native.load().ipufeed_assert(condition, text=text)
+    """Builds the op that ends a compiled program if a condition does not hold.
+
+    It keeps its place in the order of the program's queue calls.
+    """
+    last = _last_token()
+    token = _native.load().ipufeed_assert(
+        condition, 0 if last is None else last, text=text
+    )
+    if last is not None:
+        put_token(token)
+    return token.op
 
 
 def _load_host_functions() -> None:
@@ -79,7 +94,7 @@ def connect() -> None:
     programs.install()
     saved_calls.install()
     vectorized_map.refuse(holds_queue_ops)
-    asserts.install(on_ipu, _build_check)
+    asserts.install(on_ipu, _build_check, _last_token)
     host_datasets.install(on_ipu)
     generator_state.install()
     plain_loops.install()

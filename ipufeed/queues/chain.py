@@ -1,5 +1,8 @@
 """Keeps the queue ops of a program in the order in which they were written.
 
+So are its assertions, which have a token as well: one that fails holds back the queue ops
+after it. A program without queue ops needs no order of its assertions.
+
 A queue op has a token as input and as output (cc/feeds/queue_ops.h). In a graph its input
 is the token of the queue op before it. Loops, branches and called functions have no token:
 
@@ -22,17 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed import _native
+from ipufeed.queues.chained_ops import is_ordered
 from ipufeed.tf_types import ControlContext, Graph, Operation, Tensor
-
-# Ops that call functions -> the attributes with the functions' names. The stateless
-# variants cannot contain queue ops.
-CALLS = {
-    "Case": ("branches",),
-    "If": ("then_branch", "else_branch"),
-    "PartitionedCall": ("f",),
-    "StatefulPartitionedCall": ("f",),
-    "While": ("cond", "body"),
-}
 
 
 def take_token() -> Tensor:
@@ -74,40 +68,23 @@ def _tokens_of(graph: Graph) -> dict[int, tuple[ControlContext, Tensor]]:
     return tokens
 
 
+def is_one_program() -> bool:
+    """Returns whether the ops that are built now are one program, which runs them all.
+
+    True in a function and within `ordered`. Of another version 1 graph a session runs
+    what it fetches: a queue op there must not need an assertion of something else.
+    """
+    import tensorflow as tf
+
+    graph = tf.compat.v1.get_default_graph()
+    return graph.building_function or getattr(graph, "_ipufeed_is_ordered", False)
+
+
 def with_outer(graph: Graph) -> Iterator[Graph]:
     """Yields a graph and its outer graphs, from the inside."""
     while graph is not None:
         yield graph
         graph = getattr(graph, "outer_graph", None)
-
-
-def holds_queue_ops(op: Operation) -> bool:
-    """Returns whether an op is a queue op, or calls a function that contains one."""
-    if op.type.startswith("Ipufeed"):
-        return any(argument.name == "token" for argument in op.op_def.input_arg)
-    return any(
-        _function_holds_queue_ops(op.graph, name)
-        for attribute in CALLS.get(op.type, ())
-        for name in _function_names(op.get_attr(attribute))
-    )
-
-
-def _function_names(attribute: Any) -> list[str]:
-    found = attribute if isinstance(attribute, list) else [attribute]
-    return [str(each.name) for each in found]
-
-
-def _function_holds_queue_ops(graph: Graph, name: str) -> bool:
-    function = graph._get_function(name)
-    body = getattr(function, "graph", None)
-    if body is None:
-        return False
-    # Cached: a function that has a name does not change.
-    known: bool | None = getattr(body, "_ipufeed_holds_queue_ops", None)
-    if known is None:
-        known = any(map(holds_queue_ops, body.get_operations()))
-        body._ipufeed_holds_queue_ops = known
-    return known
 
 
 class _Order:
@@ -140,7 +117,7 @@ def _resolve_order(op: Operation, reads: set[Any], writes: set[Any]) -> bool:
         return False
     if not auto_control_deps.op_is_stateful(op):
         return False
-    if not holds_queue_ops(op) and (
+    if not is_ordered(op) and (
         reads or writes or op._get_control_flow_context() is not None
     ):
         return False
@@ -189,10 +166,13 @@ def ordered() -> Iterator[None]:
     _tokens_of(graph).pop(id(around), None)
     before = graph._add_control_dependencies
     graph._add_control_dependencies = True  # in the bodies of version 2 control flow
+    was_ordered = getattr(graph, "_ipufeed_is_ordered", False)
+    graph._ipufeed_is_ordered = True
     try:
         yield
     finally:
         graph._add_control_dependencies = before
+        graph._ipufeed_is_ordered = was_ordered
     _put_in_order(graph.get_operations()[first_op:], around)
 
 
@@ -212,7 +192,7 @@ class _Item:
 
 
 def _put_in_order(operations: list[Operation], around: ControlContext) -> None:
-    """Makes each queue op, loop, conditional and call depend on the one before it.
+    """Makes each queue op, assertion, loop, conditional and call depend on the last one.
 
     Args:
         operations: Operations of a version 1 graph, in the order of their creation.
@@ -220,7 +200,7 @@ def _put_in_order(operations: list[Operation], around: ControlContext) -> None:
     """
     items: dict[Operation | ControlContext, _Item] = {}
     for op in operations:
-        if not holds_queue_ops(op):
+        if not is_ordered(op):
             continue
         within = _contexts_within(op, around)
         if within is None:

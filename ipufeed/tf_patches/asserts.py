@@ -2,7 +2,8 @@
 
 XLA drops `Assert`. In a program for an IPU another op is built with it, which ends a
 compiled program with an InternalError, as Graphcore's does. Its text has the parts of the
-assertion's data that are known when the program is built.
+assertion's data that are known when the program is built. Both ops are in the order of
+the program's queue calls, so that an assertion that fails holds back those after it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from ipufeed.tf_types import Operation, Tensor
 
 @functools.cache
 def install(
-    in_program: Callable[[], bool], build_check: Callable[..., Operation]
+    in_program: Callable[[], bool],
+    build_check: Callable[..., Operation],
+    last_token: Callable[[], Tensor | None],
 ) -> None:
     """Replaces the function that builds TensorFlow's `Assert`, once.
 
     Args:
         in_program: Whether ops are being built for a program of an IPU.
         build_check: Builds the op for compiled programs, from a condition and the error's
-            `text`.
+            `text`, as the next of the program's queue calls.
+        last_token: Gives a tensor that exists once the queue call before has ended; None
+            where the ops that are built are not one program.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_logging_ops
@@ -40,19 +45,24 @@ def install(
         summarize: int = 3,
         name: str | None = None,
     ) -> Operation:
-        op = stock(condition, data, summarize, name)
-        if op is None or not in_program():
-            return op
-        also = build_check(condition, text=_failure_text(op))
+        if tf.executing_eagerly() or not in_program():
+            return stock(condition, data, summarize, name)
+        # TensorFlow's own, which the executor runs, takes its place in the order, too.
+        token = last_token()
+        with tf.control_dependencies([] if token is None else [token]):
+            op = stock(condition, data, summarize, name)
+        with tf.control_dependencies([] if token is None else [op]):
+            also = build_check(condition, text=_failure_text(op))
         return tf.group(op, also)
 
     replace(gen_logging_ops, "_assert", build)
 
-    def of_all(pfor_input: Any) -> Operation:
+    def of_all(pfor_input: Any) -> Any:
         condition, is_stacked, _ = pfor_input.input(0)
         if is_stacked:
             condition = tf.reduce_all(condition)
-        return build_check(condition, text=pfor_input.get_attr("text").decode())
+        check = build_check(condition, text=pfor_input.get_attr("text").decode())
+        return pfor.wrap(check.outputs[0], False)  # the token of all rows
 
     pfor.RegisterPFor("IpufeedAssert")(of_all)
 

@@ -73,6 +73,31 @@ print(ipu.executable.stats().compiles, ipu.executable.stats().disk_hits)
     assert out[-2:] == ["[[0.0, 2.0, 4.0, 6.0], 8]", "0 1"]
 
 
+def test_the_call_whose_element_fails_an_assertion_gets_the_error(tmp_path):
+    """And no other call: the assertion holds back the result of its element."""
+    path = tmp_path / "asserts.poplar_exec"
+    configure()
+    infeed, outfeed = queues(X)
+
+    def body(x):
+        late = tf.linalg.matmul(tf.eye(512) * x[0], tf.eye(512))
+        tf.debugging.Assert(tf.reduce_all(late >= 0.0), ["not negative"])
+        return outfeed.enqueue(x * 2.0)
+
+    experimental_application_compile_op(
+        lambda: loops.repeat(1000, body, [], infeed), output_path=str(path)
+    )
+    context = embedded_runtime_start(str(path), [], "asserts")
+
+    for _ in range(3):
+        (result,) = embedded_runtime_call([ones(1.0)], context)
+        assert result.numpy().tolist() == [2.0] * 4
+        with pytest.raises(tf.errors.InternalError, match="not negative"):
+            embedded_runtime_call([ones(-1.0)], context)
+        (result,) = embedded_runtime_call([ones(3.0)], context)
+        assert result.numpy().tolist() == [6.0] * 4
+
+
 def test_functions_of_the_host_run_in_the_process_that_calls(tmp_path):
     """It has not imported their modules, which the function's Python would do."""
     path = tmp_path / "host.poplar_exec"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import styles
 import tensorflow as tf
+from dependence import check_chained, compiled_modules
 from replica_programs import numbers, v1
 from replicated import configure, on, run_loop
 
@@ -134,6 +135,29 @@ def test_a_failing_dataset_stops_all_replicas_with_its_cause():
             tf.errors.InvalidArgumentError, match=r"element 6 \(from 0\).*six"
         ):
             run_loop(style, 3, body, infeed)
+
+
+def test_an_assertion_of_one_replica_stops_all_of_them():
+    """The round of the element that fails is not delivered.
+
+    The one before it is if all replicas enqueue before the failure stops them.
+    """
+    with on(4) as style, compiled_modules() as modules:
+        infeed = style.feed(numbers)
+        outfeed = IPUOutfeedQueue()
+
+        def body(x):
+            tf.debugging.Assert(x != 10, ["not 10"])
+            return outfeed.enqueue(collectives.cross_replica_sum(x))
+
+        with pytest.raises(tf.errors.InternalError, match=r"not 10.*Replica 2 of 4"):
+            run_loop(style, 5, body, infeed)
+        results = style.read(outfeed.dequeue())
+
+    rounds = [[6.0] * 4, [22.0] * 4]
+    np.testing.assert_array_equal(results, rounds[: len(results)])
+    # That none came after it may be luck. That the enqueue needs the assertion is none.
+    assert max(check_chained(each) for each in modules) == 3
 
 
 def test_a_replica_that_stalls_is_waited_for_and_named(capfd):

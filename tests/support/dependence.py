@@ -21,7 +21,8 @@ from ipufeed.executable.compile import programs
 from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.hlo.hlo import Computation, Instruction, Module
 
-QUEUE_CALLS = ("ipufeed_dequeue", "ipufeed_enqueue")
+# An assertion holds back the calls after it.
+QUEUE_CALLS = ("ipufeed_dequeue", "ipufeed_enqueue", "ipufeed_assert")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # ipufeed's chained ops -> the input that is the token.
 TOKEN_INPUTS = {
+    "IpufeedAssert": -1,
     "IpufeedClock": 0,
     "IpufeedDequeue": 1,
     "IpufeedEnqueue": -1,

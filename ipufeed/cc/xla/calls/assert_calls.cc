@@ -12,11 +12,11 @@
 namespace ipufeed {
 namespace {
 
-ffi::Error assert_call(ffi::BufferR0<ffi::PRED> condition,
-                       ffi::Result<ffi::BufferR0<ffi::U32>> unused,
+ffi::Error assert_call(ffi::BufferR0<ffi::PRED> condition, ffi::BufferR0<ffi::U32>,
+                       ffi::Result<ffi::BufferR0<ffi::U32>> next_token,
                        std::string_view hex) {
   return answer(kAssert, [&]() -> absl::Status {
-    *unused->typed_data() = 0;
+    *next_token->typed_data() = 0;
     if (*condition.typed_data()) return absl::OkStatus();
     std::string text;
     // "x" precedes the digits: see host_calls.cc.
@@ -30,6 +30,7 @@ ffi::Error assert_call(ffi::BufferR0<ffi::PRED> condition,
 XLA_FFI_DEFINE_HANDLER(kAssertHandler, assert_call,
                        ffi::Ffi::Bind()
                            .Arg<ffi::BufferR0<ffi::PRED>>()
+                           .Arg<ffi::BufferR0<ffi::U32>>()
                            .Ret<ffi::BufferR0<ffi::U32>>()
                            .Attr<std::string_view>("text"));
 XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), kAssert, "Host", kAssertHandler);

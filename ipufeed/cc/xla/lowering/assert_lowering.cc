@@ -1,4 +1,5 @@
-// Assertions in compiled programs: a custom call that fails. assert_calls.cc runs it.
+// Assertions in compiled programs: a custom call that fails, in the chain of the
+// queues' calls. assert_calls.cc runs it.
 
 #include <string>
 
@@ -19,12 +20,15 @@ class AssertXlaOp : public LoweredOp {
   }
 
   absl::Status lower(tensorflow::XlaOpKernelContext* ctx) override {
-    TF_RETURN_IF_ERROR(check_scalars(ctx, {0}));
+    TF_RETURN_IF_ERROR(check_scalars(ctx, {0, 1}));
     const xla::Shape condition =
         xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::PRED, {});
-    // In hexadecimal digits, since a text may hold quotes. The result has no use.
-    call(ctx->builder(), kAssert, {ctx->Input(0)}, {condition}, {token_shape()},
-         absl::StrCat("{text = \"x", absl::BytesToHexString(text_), "\"}"));
+    // In hexadecimal digits, since a text may hold quotes.
+    const xla::XlaOp done =
+        call(ctx->builder(), kAssert, {ctx->Input(0), ctx->Input(1)},
+             {condition, token_shape()}, {token_shape()},
+             absl::StrCat("{text = \"x", absl::BytesToHexString(text_), "\"}"));
+    ctx->SetOutput(0, xla::GetTupleElement(done, 0));
     return absl::OkStatus();
   }
 

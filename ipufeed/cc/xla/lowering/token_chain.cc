@@ -22,12 +22,16 @@ using xla::HloInstructionProto;
 using xla::HloModuleProto;
 using xla::ShapeProto;
 
+bool is_assert(const HloInstructionProto& each) {
+  return each.opcode() == "custom-call" && each.custom_call_target() == kAssert;
+}
+
 // The calls whose last operand is a token and whose last result is the next one.
 bool takes_token(const HloInstructionProto& each) {
   static const auto* const targets = new std::unordered_set<std::string_view>{
-      kClock,    kDequeue, kEnqueue, kCollectiveOfAll, kCollectiveOfGroup,
-      kPipeline, kReceive, kSend,    kBegins,          kEnds,
-      kEnters,   kStep,    kHostCall};
+      kClock,    kDequeue, kEnqueue,  kCollectiveOfAll, kCollectiveOfGroup,
+      kPipeline, kReceive, kSend,     kBegins,          kEnds,
+      kEnters,   kStep,    kHostCall, kAssert};
   return each.opcode() == "custom-call" &&
          targets->count(each.custom_call_target()) != 0;
 }
@@ -179,11 +183,23 @@ class ChainPass {
   }
 
   void run() {
+    if (!holds_effects()) return;
     const std::int64_t entry = module_->entry_computation_id();
     if (holds_calls(entry)) rewrite(entry, ChainRole::kEntry);
   }
 
  private:
+  // Whether the program has a call that an assertion can hold back. Without one its
+  // assertions need no order, and its loops no token.
+  bool holds_effects() const {
+    for (const auto& each : module_->computations()) {
+      for (const HloInstructionProto& instruction : each.instructions()) {
+        if (takes_token(instruction) && !is_assert(instruction)) return true;
+      }
+    }
+    return false;
+  }
+
   static bool is_control_flow(const HloInstructionProto& each) {
     return each.opcode() == "while" || each.opcode() == "conditional" ||
            each.opcode() == "call";
