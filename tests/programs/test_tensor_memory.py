@@ -3,8 +3,12 @@
 With oneDNN, TensorFlow's default on x86-64, its own allocator keeps the blocks.
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
-from helpers import run_python
+from helpers import DEADLOCK_S, ROOT
 
 pytestmark = pytest.mark.process
 
@@ -15,9 +19,19 @@ config = ipu.IPUConfig(); config.auto_select_ipus = 1; config.configure_ipu_syst
 """
 
 
-@pytest.fixture(autouse=True)
-def without_onednn(monkeypatch):
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")  # the children inherit it
+def run_python(code):
+    """Runs code without oneDNN, in a new interpreter: it is decided at the start."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 SIZE = """
@@ -28,7 +42,7 @@ def size():
 
 def test_a_run_uses_the_memory_of_an_earlier_one():
     """And what a caller still has does not change."""
-    done = run_python(
+    out = run_python(
         SETUP
         + SIZE
         + """
@@ -62,13 +76,12 @@ print(variable.numpy()[[0, -1]].tolist(), np.unique(kept).tolist())
 """
     )
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["0", "0", "0", "[8.0, 8.0] [7.0]"]
+    assert out.splitlines() == ["0", "0", "0", "[8.0, 8.0] [7.0]"]
 
 
 def test_memory_that_is_kept_gives_way_where_there_is_none():
     """The limit leaves no room for a tensor of another size next to what is kept."""
-    done = run_python(
+    out = run_python(
         SETUP
         + SIZE
         + """
@@ -83,5 +96,4 @@ with tf.device("/device:IPU:0"):
 """
     )
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["1.0"]
+    assert out.split() == ["1.0"]
