@@ -8,14 +8,12 @@
 #include <utility>
 
 #include "core/spare_memory.h"
-#include "xla/stream_executor/integrations/tf_allocator_adapter.h"
-#include "xla/stream_executor/platform_manager.h"
 
 namespace ipufeed {
 namespace {
 
 // Smaller ones are found again by malloc without the kernel.
-constexpr std::size_t kKept = 1 << 20;
+constexpr std::size_t kKeptBytes = 1 << 20;
 
 class TensorMemory : public tensorflow::Allocator {
  public:
@@ -24,7 +22,7 @@ class TensorMemory : public tensorflow::Allocator {
   std::string Name() override { return stock_->Name(); }
 
   void* AllocateRaw(std::size_t alignment, std::size_t bytes) override {
-    if (bytes >= kKept && alignment <= SpareMemory::kAlignment) {
+    if (bytes >= kKeptBytes && alignment <= SpareMemory::kAlignment) {
       if (auto found = SpareMemory::get().find(bytes)) return found.release();
     }
     void* const memory = stock_->AllocateRaw(alignment, bytes);
@@ -34,7 +32,7 @@ class TensorMemory : public tensorflow::Allocator {
   }
 
   void DeallocateRaw(void* memory) override {
-    if (memory != nullptr && malloc_usable_size(memory) >= kKept) {
+    if (memory != nullptr && malloc_usable_size(memory) >= kKeptBytes) {
       SpareMemory::get().give(SpareMemory::Bytes(static_cast<std::byte*>(memory)));
     } else {
       stock_->DeallocateRaw(memory);
@@ -68,13 +66,6 @@ tensorflow::Allocator* tensor_memory() {
     if (stock->Name() != "cpu") return stock;
     return new TensorMemory(stock);
   }();
-  return memory;
-}
-
-stream_executor::DeviceAddressAllocator* program_memory() {
-  static auto* const memory = new stream_executor::TfAllocatorAdapter(
-      tensor_memory(),
-      stream_executor::PlatformManager::PlatformWithName("Host").value());
   return memory;
 }
 

@@ -1,4 +1,4 @@
-// The memory of an IPU's tensors, and of what its programs compute in.
+// The memory of an IPU's tensors; xla/compile/program_memory.h is that of programs.
 //
 // Each run of a program writes the new values of its variables to memory of its own, so
 // that a run that fails has changed none of them (xla/compile/ipu_executable.h). Large
@@ -9,15 +9,11 @@
 #pragma once
 
 #include "tensorflow/core/framework/allocator.h"
-#include "xla/stream_executor/device_address_allocator.h"
 
 namespace ipufeed {
 
 // TensorFlow's allocator of the CPU, with the cache for large blocks. It frees what
 // TensorFlow's has allocated, and the other way round. Any thread.
 tensorflow::Allocator* tensor_memory();
-
-// The same for XLA's programs. Any thread.
-stream_executor::DeviceAddressAllocator* program_memory();
 
 }  // namespace ipufeed
