@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 _R = TypeVar("_R")
 
 
-def once(function: Callable[[], _R]) -> Callable[[], _R]:
-    """Decorates a function: the first call runs it, all return its result.
+def once(function: Callable[..., _R]) -> Callable[..., _R]:
+    """Decorates a function: the first call with the same arguments runs it for all.
 
     Other threads wait for the first call; functools.cache would let each of them run the
     function, which may register a gradient or replace a method. A call that raises does not
@@ -20,14 +20,14 @@ def once(function: Callable[[], _R]) -> Callable[[], _R]:
     Threads: any.
     """
     lock = threading.RLock()
-    found: list[_R] = []
+    found: dict[tuple[Hashable, ...], _R] = {}
 
     @functools.wraps(function)
-    def call() -> _R:
-        if not found:
+    def call(*arguments: Hashable) -> _R:
+        if arguments not in found:
             with lock:
-                if not found:
-                    found.append(function())
-        return found[0]
+                if arguments not in found:
+                    found[arguments] = function(*arguments)
+        return found[arguments]
 
     return call

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers import DEADLOCK_S, ROOT
+from helpers import DEADLOCK_S, ROOT, run_python
 from module_imports import MODULES, PACKAGE
 
 
@@ -31,14 +31,7 @@ def test_public_functions_are_functions_in_each_order_of_imports(first):
         "    importlib.import_module(name)\n"
         "check()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=DEADLOCK_S,
-        cwd=ROOT,
-        check=False,
-    )
+    done = run_python(code, forked=False)
 
     assert done.returncode == 0, done.stderr
 

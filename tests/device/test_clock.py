@@ -1,14 +1,11 @@
 """What the clock inside a program promises: the host's time, where it was written."""
 
-import os
-import sys
 import time
 
-import children
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import DEADLOCK_S, ROOT
+from helpers import run_python
 
 from ipufeed.device.program import executor as params
 from ipufeed.device.program import loops
@@ -69,14 +66,7 @@ with tf.device("/device:IPU:0"):
 @pytest.mark.parametrize(("flags", "lines"), [("--log_cycle_count=0", 3), ("", 0)])
 def test_each_program_logs_its_cycles_if_asked_to(flags, lines):
     """A line for each run of a program, and none for single ops or without the flag."""
-    done = children.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        timeout=DEADLOCK_S,
-        cwd=ROOT,
-        check=True,
-        env={**os.environ, "TF_POPLAR_FLAGS": flags, "TF_CPP_MIN_LOG_LEVEL": "0"},
-    )
+    done = run_python(PROGRAM, "0", TF_POPLAR_FLAGS=flags)
 
+    assert done.returncode == 0, done.stderr
     assert done.stderr.count("Cycle count of program ") == lines

@@ -8,18 +8,11 @@ import tensorflow as tf
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import compiler, loops, scopes
-from ipufeed.device.program import executor as params
 from ipufeed.errors import PlacementError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 v1 = tf.compat.v1
-
-
-@pytest.fixture(params=params._EXECUTORS)
-def executor(request):
-    with params.executor_scope(request.param):
-        yield request.param
 
 
 @pytest.fixture

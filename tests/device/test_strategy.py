@@ -3,23 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from ipufeed.device.program import executor as params
 from ipufeed.device.program.strategy import IPUStrategy, IPUStrategyV1
 from ipufeed.errors import DeviceOrdinalError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, IPUOwnedIterator
-
-
-@pytest.fixture(params=params._EXECUTORS)
-def executor(request):
-    with params.executor_scope(request.param):
-        yield request.param
-
-
-@pytest.fixture
-def strategy():
-    strategy = IPUStrategy()
-    with strategy.scope():
-        yield strategy
 
 
 def numbers():

@@ -3,10 +3,8 @@
 import functools
 import gc
 import queue
-import sys
 import threading
 
-import children
 import pytest
 import tensorflow as tf
 from replicated import configure
@@ -16,8 +14,6 @@ from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
-from ipufeed.once import once
-from ipufeed.parallel.collectives import joining
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
@@ -212,150 +208,3 @@ def test_runs_of_a_session_do_not_wait_for_each_other():
                 source.put(None)
             for thread in threads:
                 thread.join(LIMIT_S)
-
-
-def test_what_is_done_once_is_not_done_by_two_threads():
-    """The second waits for the first; what raises is done again."""
-    calls, begun, pause = [], threading.Event(), threading.Event()
-
-    @once
-    def first():
-        calls.append(threading.get_ident())
-        begun.set()
-        pause.wait(0.2)
-        if len(calls) == 1:
-            raise ValueError("not yet")
-        return len(calls)
-
-    results = []
-
-    def call():
-        try:
-            results.append(first())
-        except ValueError as error:
-            results.append(str(error))
-
-    threads = [threading.Thread(target=call) for _ in range(3)]
-    threads[0].start()
-    begun.wait(LIMIT_S)
-    for thread in threads[1:]:
-        thread.start()
-    for thread in threads:
-        thread.join(LIMIT_S)
-
-    assert results == ["not yet", 2, 2]
-    assert first() == 2
-    assert len(calls) == 2
-
-
-FIRST = """
-import sys, threading
-import tensorflow as tf
-import ipufeed
-from ipufeed.ops.internal_ops import fifo
-from ipufeed.parallel.collectives.ops import cross_replica_sum
-
-barrier, built = threading.Barrier(6), []
-
-def build():
-    barrier.wait()
-    with tf.Graph().as_default():
-        built.append(cross_replica_sum(fifo(tf.constant(1.0), 1)))
-
-sys.setswitchinterval(1e-6)
-threads = [threading.Thread(target=build) for _ in range(6)]
-for each in threads:
-    each.start()
-for each in threads:
-    each.join()
-print(len(built), [each.name for each in threading.enumerate()].count("ipufeed_interrupt"))
-"""
-
-
-@pytest.mark.process
-def test_threads_may_build_the_first_programs_of_a_process():
-    """What is registered and patched with the first one is so once."""
-    done = children.run(
-        [sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=LIMIT_S
-    )
-
-    assert done.stdout.split() == ["6", "1"], done.stderr
-
-
-def test_threads_get_one_group_of_processes(monkeypatch):
-    """A second one could not listen at the same address; one that fails is made again."""
-    made, begun, pause = [], threading.Event(), threading.Event()
-
-    def group(count, index):
-        made.append((count, index))
-        begun.set()
-        pause.wait(0.2)
-        if len(made) == 1:
-            raise tf.errors.FailedPreconditionError(None, None, "not yet")
-        return object()
-
-    monkeypatch.setattr(joining, "Group", group)
-    results = []
-
-    def call():
-        try:
-            results.append(joining.group(97, 5))
-        except tf.errors.FailedPreconditionError as error:
-            results.append(error.message)
-
-    threads = [threading.Thread(target=call) for _ in range(3)]
-    threads[0].start()
-    begun.wait(LIMIT_S)
-    for thread in threads[1:]:
-        thread.start()
-    for thread in threads:
-        thread.join(LIMIT_S)
-
-    assert results[0] == "not yet"
-    assert results[1] is results[2]
-    assert made == [(97, 5)] * 2
-
-
-STRATEGIES = """
-import sys, threading, time
-import keras
-import ipufeed
-from ipufeed.keras import install
-
-barrier, built = threading.Barrier(6), []
-stock, change = keras.Model.fit, install.change
-
-def slowly(*classes):
-    time.sleep(0.3)  # until the other threads are here
-    change(*classes)
-
-install.change = slowly
-
-def build():
-    barrier.wait()
-    built.append(ipufeed.IPUStrategy())
-
-threads = [threading.Thread(target=build) for _ in range(6)]
-for each in threads:
-    each.start()
-for each in threads:
-    each.join()
-finders = [type(each).__name__ for each in sys.meta_path].count("_AfterImport")
-depth, method = 0, keras.Model.fit
-while method is not stock:
-    depth, method = depth + 1, method.__wrapped__
-print(len(built), finders, depth)
-"""
-
-
-@pytest.mark.process
-def test_threads_may_create_the_first_strategies_of_a_process():
-    """Keras is patched once: its methods are not wrapped twice."""
-    done = children.run(
-        [sys.executable, "-c", STRATEGIES],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-
-    assert done.stdout.split() == ["6", "1", "1"], done.stderr

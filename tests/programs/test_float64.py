@@ -4,24 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.device.program import executor as params
 from ipufeed.device.program.outside_compilation import outside_compilation_scope
-from ipufeed.device.program.strategy import IPUStrategy
 
 REFUSED = "^Unsupported data type for output: float64, of value"
-
-
-@pytest.fixture(params=params._EXECUTORS)
-def executor(request):
-    with params.executor_scope(request.param):
-        yield request.param
-
-
-@pytest.fixture
-def strategy():
-    strategy = IPUStrategy()
-    with strategy.scope():
-        yield strategy
 
 
 class Program:

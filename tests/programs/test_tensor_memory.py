@@ -3,12 +3,8 @@
 With oneDNN, TensorFlow's default on x86-64, its own allocator keeps the blocks.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
-from helpers import DEADLOCK_S, ROOT
+from helpers import run_python
 
 pytestmark = pytest.mark.process
 
@@ -16,36 +12,22 @@ SETUP = """
 import resource
 import numpy as np, ipufeed as ipu, tensorflow as tf
 config = ipu.IPUConfig(); config.auto_select_ipus = 1; config.configure_ipu_system()
-"""
 
-
-def run_python(code):
-    """Runs code without oneDNN, in a new interpreter: it is decided at the start."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=DEADLOCK_S,
-        cwd=ROOT,
-        check=False,
-        env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-SIZE = """
 def size():
     return int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 """
 
 
+def run_without_onednn(code):
+    """A new interpreter: TensorFlow chooses its allocator at its start."""
+    done = run_python(SETUP + code, forked=False, TF_ENABLE_ONEDNN_OPTS="0")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_a_run_uses_the_memory_of_an_earlier_one():
     """And what a caller still has does not change."""
-    out = run_python(
-        SETUP
-        + SIZE
-        + """
+    out = run_without_onednn("""
 elements = 16 << 20  # 64 MiB: malloc itself keeps no such blocks
 strategy = ipu.IPUStrategy()
 outfeed = ipu.IPUOutfeedQueue()
@@ -73,18 +55,14 @@ with tf.device("/device:IPU:0"):
     one = tf.fill([elements], 8.0)
     print((size() - many) >> 26)
 print(variable.numpy()[[0, -1]].tolist(), np.unique(kept).tolist())
-"""
-    )
+""")
 
     assert out.splitlines() == ["0", "0", "0", "[8.0, 8.0] [7.0]"]
 
 
 def test_memory_that_is_kept_gives_way_where_there_is_none():
     """The limit leaves no room for a tensor of another size next to what is kept."""
-    out = run_python(
-        SETUP
-        + SIZE
-        + """
+    out = run_without_onednn("""
 with tf.device("/device:IPU:0"):
     few = tf.ones([1 << 20]) + 1.0
     limit = size() + (700 << 20)
@@ -93,7 +71,6 @@ with tf.device("/device:IPU:0"):
     del many
     large = tf.ones([100 << 20])  # 400 MiB
     print(float(large[-1]))
-"""
-    )
+""")
 
     assert out.split() == ["1.0"]

@@ -53,16 +53,23 @@ def sleeping(seconds_per_element: float) -> Any:
     return endless.apply(testing.sleep(round(seconds_per_element * 1e6)))
 
 
-def run_python(code: str, log_level: str = "3") -> subprocess.CompletedProcess:
-    """Runs code in a fresh interpreter, from the project's root, with a time limit."""
-    return children.run(
+def run_python(
+    code: str, log_level: str = "3", *, forked: bool = True, **environment: str
+) -> subprocess.CompletedProcess:
+    """Runs code in a process of its own, from the project's root, with a time limit.
+
+    forked: from a process that has imported TensorFlow, where that makes no difference.
+    Without it the interpreter is a new one.
+    """
+    run = children.run if forked else subprocess.run
+    return run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         timeout=DEADLOCK_S,
         cwd=ROOT,
         check=False,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level, **environment},
     )
 
 

@@ -19,6 +19,8 @@ from tensorflow.python.framework import ops
 
 import ipufeed as ipufeed  # before what the tests need of it
 from ipufeed import _native
+from ipufeed.device.program import executor as params
+from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.process_state import STATE
 
 import styles  # isort: skip
@@ -111,6 +113,21 @@ def style(request):
     """Each style of writing a program, in each mode of running it. See styles.py."""
     with styles.entered(*request.param) as entered:
         yield entered
+
+
+@pytest.fixture(params=params._EXECUTORS)
+def executor(request):
+    """Each executor of programs."""
+    with params.executor_scope(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def strategy():
+    """A strategy, and its scope."""
+    strategy = IPUStrategy()
+    with strategy.scope():
+        yield strategy
 
 
 @pytest.fixture

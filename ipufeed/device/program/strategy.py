@@ -200,9 +200,8 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
             results = self._run(fn, tuple(args or ()), kwargs, options)
             float64.refuse_outputs(results)
             return results
-        if hasattr(
-            fn, "structured_outputs"
-        ):  # its call would add to a TypeError's text
+        # Here, as the call of a concrete function would add to the error's text.
+        if hasattr(fn, "structured_outputs"):
             float64.refuse_outputs_of(fn)
         with float64.refusing_outputs():
             return self._run(fn, tuple(args or ()), kwargs, options)

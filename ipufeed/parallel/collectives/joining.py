@@ -6,14 +6,13 @@ core's thread (cc/replicas/collective_thread.h) --> on_collective() --> Group
 from __future__ import annotations
 
 import ctypes
-import functools
-import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
+from ipufeed.once import once
 from ipufeed.parallel.collectives.peers import Request
 from ipufeed.parallel.collectives.processes import TAG_COUNT, Group
 
@@ -42,23 +41,10 @@ ON_COLLECTIVE = ctypes.CFUNCTYPE(
 )
 
 
-_groups: dict[tuple[int, int], Group] = {}
-_making = threading.Lock()
-
-
+@once
 def group(count: int, index: int) -> Group:
-    """Returns the group; made once in the process, whichever thread is first.
-
-    A second one could not listen at the address of the first. One that fails is made again
-    at the next call.
-    """
-    found = _groups.get((count, index))
-    if found is not None:
-        return found
-    with _making:
-        if (count, index) not in _groups:
-            _groups[count, index] = Group(count, index)
-        return _groups[count, index]
+    """Returns the group. A second one could not listen at the address of the first."""
+    return Group(count, index)
 
 
 def join(count: int, index: int) -> None:
@@ -77,15 +63,13 @@ def join(count: int, index: int) -> None:
         group(count, index)
     except tf.errors.FailedPreconditionError as error:
         LOGGER.warning("%s", error.message)
-    with _making:  # a second callback would replace, and free, one that the core has
-        callback = callback_of(count, index)
-    address = ctypes.cast(callback, ctypes.c_void_p)
+    address = ctypes.cast(callback_of(count, index), ctypes.c_void_p)
     _native.entry().ipufeed_set_processes(count, index, address)
 
 
-@functools.cache
+@once
 def callback_of(count: int, index: int) -> CFuncPtr:
-    """Makes the core's callback , kept alive."""
+    """Makes the core's callback. It stays: the core has its address."""
 
     def on_collective(
         stream: int,

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +33,7 @@
 #include "xla/compile/ipu_executable.h"
 #include "xla/compile/machine_features.h"
 #include "xla/compile/program_memory.h"
+#include "xla/compile/program_table.h"
 #include "xla/compile/shards.h"
 #include "xla/compile/xla_compilation.h"
 #include "xla/lowering/token_chain.h"
@@ -59,93 +57,6 @@ std::atomic<std::int64_t> next_id{1};
 // The IPU programs that were built on this thread for a program that is still being
 // lowered, which owns them from then on.
 thread_local std::vector<std::shared_ptr<Compiled>> ipu_programs;
-
-// The programs of this process. An entry's lock is held while its program is found or
-// compiled: a second thread waits, and uses it, too.
-struct Entry {
-  Mutex mutex;
-  std::weak_ptr<Compiled> compiled IPUFEED_GUARDED_BY(mutex);
-  // Which forgetting it was compiled after: an older one is compiled again. It stays
-  // for the pipeline that runs it, and so it is found when the new one has gone: what
-  // has the same key is the same.
-  std::int64_t forgettings IPUFEED_GUARDED_BY(mutex) = 0;
-  std::vector<std::weak_ptr<Compiled>> older IPUFEED_GUARDED_BY(mutex);
-
-  void replace(const std::shared_ptr<Compiled>& by) IPUFEED_REQUIRES(mutex) {
-    older.erase(std::remove_if(older.begin(), older.end(),
-                               [](const auto& each) { return each.expired(); }),
-                older.end());
-    if (!compiled.expired()) older.push_back(compiled);
-    compiled = by;
-  }
-
-  std::shared_ptr<Compiled> any() const IPUFEED_REQUIRES(mutex) {
-    std::shared_ptr<Compiled> found = compiled.lock();
-    for (const auto& each : older) {
-      if (found != nullptr) break;
-      found = each.lock();
-    }
-    return found;
-  }
-};
-
-// The number of times that all programs were cleared.
-std::atomic<std::int64_t> forgettings{0};
-
-// Whether its programs are destroyed, and no thread uses it: then only the table has
-// it, and its lock is free.
-bool is_over(const std::shared_ptr<Entry>& entry) {
-  if (entry.use_count() != 1 || !entry->mutex.try_lock()) return false;
-  MutexHeld held(entry->mutex);
-  const auto is_expired = [](const auto& each) { return each.expired(); };
-  return is_expired(entry->compiled) &&
-         std::all_of(entry->older.begin(), entry->older.end(), is_expired);
-}
-
-// The programs that were compiled last stay, though their session has closed: the next
-// one will need them.
-struct Last {
-  Mutex mutex;
-  std::deque<std::shared_ptr<Compiled>> programs IPUFEED_GUARDED_BY(mutex);
-
-  static Last& get() {
-    static auto* const last = new Last;
-    return *last;
-  }
-};
-
-void keep(std::shared_ptr<Compiled> compiled) {
-  constexpr std::size_t kKept = 32;
-  Last& last = Last::get();
-  std::shared_ptr<Compiled> oldest;  // freed without the lock
-  MutexLock lock(last.mutex);
-  last.programs.push_back(std::move(compiled));
-  if (last.programs.size() <= kKept) return;
-  oldest = std::move(last.programs.front());
-  last.programs.pop_front();
-}
-
-std::atomic<std::int64_t> entries_count{0};
-
-std::shared_ptr<Entry> entry_of(std::uint64_t key) {
-  struct Table {
-    Mutex mutex;
-    std::map<std::uint64_t, std::shared_ptr<Entry>> entries IPUFEED_GUARDED_BY(mutex);
-  };
-  static auto* const table = new Table;
-  MutexLock lock(table->mutex);
-  auto& entries = table->entries;
-  const auto found = entries.find(key);
-  if (found != entries.end()) return found->second;
-  // A program that is destroyed leaves its entry. One that only the table has is in use
-  // by no thread, and without the lock no thread gets hold of it.
-  for (auto i = entries.begin(); i != entries.end();) {
-    i = is_over(i->second) ? entries.erase(i) : std::next(i);
-  }
-  entries_count.store(static_cast<std::int64_t>(entries.size()) + 1,
-                      std::memory_order_relaxed);
-  return entries[key] = std::make_shared<Entry>();
-}
 
 // The variables that the program assigns to: results and the parameters of their
 // values.
@@ -286,9 +197,9 @@ class Compiler : public XlaDeviceCompilerClient {
     const auto entry = entry_of(call.key);
     std::shared_ptr<Compiled> compiled;
     {
-      const std::int64_t now = forgettings.load(std::memory_order_relaxed);
+      const std::int64_t now = times_forgotten();
       MutexLock lock(entry->mutex);
-      if (entry->forgettings == now) compiled = entry->compiled.lock();
+      if (entry->forgotten == now) compiled = entry->compiled.lock();
       if (compiled != nullptr) {
         report(kShared, &call);
       } else {
@@ -298,8 +209,8 @@ class Compiler : public XlaDeviceCompilerClient {
         compiled->name = name;
         compiled->executable = std::move(executable);
         entry->replace(compiled);
-        entry->forgettings = now;
-        keep(compiled);
+        entry->forgotten = now;
+        keep_program(compiled);
       }
     }
     return compiled;
@@ -464,16 +375,10 @@ absl::Status run_ipu_program(std::uint64_t key, const Ipu& ipu,
   return absl::OkStatus();
 }
 
-std::int64_t known_programs() { return entries_count.load(std::memory_order_relaxed); }
-
 void forget_programs() {
-  forgettings.fetch_add(1, std::memory_order_relaxed);
+  forget_entries();  // first: a new compiler must not find an old program
   forget_compilers();
   SpareMemory::get().clear();  // of runs whose programs are gone
-  Last& last = Last::get();
-  std::deque<std::shared_ptr<Compiled>> gone;  // freed without the lock
-  MutexLock lock(last.mutex);
-  gone.swap(last.programs);
 }
 
 namespace {
