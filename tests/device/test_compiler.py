@@ -5,13 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import run_python
 
-from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import compiler, loops, scopes
 from ipufeed.errors import PlacementError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
 v1 = tf.compat.v1
 
 
@@ -38,37 +37,45 @@ def three():
         return tf.constant(3.0)
 
 
+WITHOUT_A_NAME = """
+import ipufeed, tensorflow as tf
+v1 = tf.compat.v1
+config = ipufeed.IPUConfig()
+config.auto_select_ipus = [1, 1]
+config.configure_ipu_system()
+outfeeds = [ipufeed.IPUOutfeedQueue(device_ordinal=ordinal) for ordinal in range(2)]
+
+def program(ordinal):
+    def body():
+        total = v1.get_variable(
+            f"total_{ordinal}", [2], initializer=v1.zeros_initializer(), use_resource=True
+        )
+        with tf.control_dependencies([total.assign_add([1.0, 1.0])]):
+            return outfeeds[ordinal].enqueue(tf.constant(float(ordinal)))
+
+    with ipufeed.scopes.ipu_scope(f"/device:IPU:{ordinal}"):
+        return ipufeed.ipu_compiler.compile(lambda: body())
+
+with tf.Graph().as_default():
+    programs = [program(ordinal) for ordinal in range(2)]
+    results = [each.dequeue() for each in outfeeds]
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        for each in reversed(programs):
+            session.run(each)
+        print([each.tolist() for each in session.run(results)])
+"""
+
+
+@pytest.mark.process
 def test_programs_without_a_name_are_told_from_whole_graphs():
-    """The initialisation of variables is one, too: TensorFlow finds functions by name."""
-    system = IPUConfig()
-    system.auto_select_ipus = [1, 1]
-    system.configure_ipu_system()
-    outfeeds = [IPUOutfeedQueue(device_ordinal=ordinal) for ordinal in range(2)]
+    """The initialisation of variables is one, too: TensorFlow finds functions by name.
 
-    def program(ordinal):
-        def body():
-            total = v1.get_variable(
-                f"total_{ordinal}",
-                [2],
-                initializer=v1.zeros_initializer(),
-                use_resource=True,
-            )
-            with tf.control_dependencies([total.assign_add([1.0, 1.0])]):
-                return outfeeds[ordinal].enqueue(tf.constant(float(ordinal)))
+    In a process of its own: the first whole graphs have the numbers of the programs.
+    """
+    done = run_python(WITHOUT_A_NAME)
 
-        with scopes.ipu_scope(f"/device:IPU:{ordinal}"):
-            return compiler.compile(lambda: body())
-
-    with tf.Graph().as_default():
-        programs = [program(ordinal) for ordinal in range(2)]
-        results = [each.dequeue() for each in outfeeds]
-        with v1.Session() as session:
-            session.run(v1.global_variables_initializer())
-            for each in reversed(programs):
-                session.run(each)
-            found = session.run(results)
-
-    assert [each.tolist() for each in found] == [[0.0], [1.0]]
+    assert (done.returncode, done.stdout) == (0, "[[0.0], [1.0]]\n"), done.stderr
 
 
 def test_a_single_tensor_comes_in_a_list(graph):

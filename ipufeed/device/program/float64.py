@@ -24,8 +24,8 @@ from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Nest
 
 # The number of contexts (graphs, eager blocks) around the call of the program that this
-# thread's `run` makes; None outside of a `run`, and while its program runs. A trace is a
-# further context: the functions that it calls are parts of the program, or of the host.
+# thread's `run` makes; None outside of a `run`. A trace is a further context: the functions
+# that it calls are parts of the program, or of the host. The program runs on other threads.
 _depth_of_run: contextvars.ContextVar[int | None] = contextvars.ContextVar(
     "ipufeed_depth_of_run", default=None
 )
@@ -105,15 +105,8 @@ def _check_before_runs() -> None:
 
     @functools.wraps(stock)
     def call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
-        depth = _depth_of_run.get()
-        if depth is None or depth != _depth():
-            return stock(self, tensor_inputs, captured_inputs)
-        refuse_outputs_of(self)
-        # A function of the host that the program calls may have results of float64.
-        token = _depth_of_run.set(None)
-        try:
-            return stock(self, tensor_inputs, captured_inputs)
-        finally:
-            _depth_of_run.reset(token)
+        if _depth_of_run.get() == _depth():
+            refuse_outputs_of(self)
+        return stock(self, tensor_inputs, captured_inputs)
 
     replace(concrete_function.ConcreteFunction, "_call_flat", call_flat)
