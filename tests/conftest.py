@@ -18,83 +18,96 @@ sys.dont_write_bytecode = False
 # What `nox -s sanitize` and `nox -s bench` run, in .ci/run.
 PUT_ASIDE = ("soak", "measured")
 # XLA compiles the tests' programs, each of which runs a few times, without MLIR for their
-# fusions: that is half of a compilation. LLVM optimises them as ever: without that, too,
-# numbers would differ from Keras's in their last bits. An XLA_FLAGS of the caller, also an
-# empty one, is left as it is; runs of PUT_ASIDE have the code that a user gets.
-XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false"
-# Files that take longest come first, so that the processes end together.
-FIRST = (
-    "test_several_processes.py",
-    "test_command_files.py",
-    "test_command.py",
-    "test_command_interrupts.py",
-    "test_command_datasets.py",
-    "test_command_results.py",
-    "test_service.py",
-    "test_memory.py",
-    "test_legacy_keras.py",
+# fusions, as one module of LLVM instead of up to 32 for several CPUs, and without LLVM's
+# optimisations. An XLA_FLAGS of the caller, also an empty one, is left as it is. `.ci/run`
+# runs three files with the code that users get; what is PUT_ASIDE has it, too.
+XLA_FLAGS = " ".join(
+    (
+        "--xla_cpu_use_fusion_emitters=false",
+        "--xla_cpu_parallel_codegen_split_count=1",
+        "--xla_backend_optimization_level=0",
+    )
+)
+# Files that mostly wait, for other processes, deadlines or delays: one at a time, while the
+# other two workers compute. Longest first, here and below.
+WAITING = (
     "test_cc.py",
-    "test_pipeline_faults.py",
-    "test_pipeline.py",
-    "test_count_tensors.py",
-    "test_fit.py",
-    "test_keras_pipeline.py",
+    "test_several_processes.py",
+    "test_service.py",
     "test_through_steps.py",
-    "test_programs.py",
-    "test_pipeline_data.py",
-    "test_seeds.py",
-    "test_order.py",
-    "test_pipeline_replicas.py",
-    "test_executables.py",
-    "test_executable_processes.py",
-    "test_embedded_runtime.py",
-    "test_pipeline_order.py",
-    "test_captured.py",
+    "test_memory.py",
+    "test_pytest_plugin.py",
+    "test_synthetic.py",
     "test_replicas_that_end.py",
+    "test_pipeline_faults.py",
+    "test_advice_on_workers.py",
+    "test_command_interrupts.py",
+    "test_stages.py",
+    "test_feeder_ends.py",
+    "test_outlive.py",
+    "test_stopping.py",
+    "test_measurement.py",
+)
+# Files that take most CPU: before the others, so that the workers end together.
+LONG = (
+    "test_programs.py",
+    "test_guides.py",
+    "test_legacy_keras.py",
+    "test_popdist_strategy.py",
+    "test_fuzz.py",
+    "test_keras_images.py",
+    "test_large_elements.py",
+    "test_fit.py",
+    "test_examples.py",
+    "test_command_results.py",
+    "test_program_models.py",
+    "test_order.py",
+    "test_ends.py",
+    "test_executable_processes.py",
+    "test_pipeline.py",
+    "test_legacy_encodings.py",
+    "test_count_tensors.py",
+    "test_tensorflow_assumptions.py",
+    "test_keras_pipeline.py",
+    "test_signals.py",
+    "test_compare_command.py",
     "test_loops.py",
     "test_everywhere.py",
-    "test_keras_images.py",
-    "test_replication.py",
-    "test_keras_options.py",
-    "test_synthetic.py",
-    "test_program_models.py",
-    "test_fuzz.py",
-    "test_signals.py",
-    "test_offloading.py",
-    "test_outfeed_owns.py",
-    "test_accumulation.py",
-    "test_measurement.py",
-    "test_pytest_plugin.py",
-    "test_pipeline_seeds.py",
-    "test_random_programs.py",
-    "test_feeder.py",
-    "test_feeder_ends.py",
-    "test_seeds_of_programs.py",
-    "test_serving.py",
-    "test_precompiling.py",
+    "test_tensor_memory.py",
     "test_keras_optimizers.py",
-    "test_examples.py",
-    "test_exceptions.py",
-    "test_stopping.py",
-    "test_timeline.py",
-    "test_models.py",
-    "test_processes.py",
-    "test_outlive.py",
-    "test_pipeline_cache.py",
-    "test_ends.py",
-    "test_through_device.py",
-    "test_keras_saving.py",
-    "test_compilation_programs.py",
-    "test_sequences.py",
-    "test_ci_docs.py",
-    "test_compare_command.py",
-    "test_build.py",
+    "test_seeds.py",
+    "test_keras_options.py",
     "test_run.py",
-    "test_infeed.py",
-    "test_comparison.py",
+    "test_pipeline_data.py",
+    "test_processes.py",
+    "test_replication.py",
+    "test_sequences.py",
+    "test_scaling.py",
+    "test_captured.py",
+    "test_pipeline_replicas.py",
+    "test_offloading.py",
+    "test_pipeline_cache.py",
+    "test_samplers.py",
+    "test_asserts.py",
+    "test_public_imports.py",
+    "test_silence.py",
+    "test_generators.py",
+    "test_through_device.py",
+    "test_ci_docs.py",
+    "test_coverage.py",
+    "test_compilation_programs.py",
     "test_measure_loader.py",
-    "test_large_elements.py",
-    "test_report_command.py",
+    "test_pipeline_order.py",
+    "test_exceptions.py",
+    "test_accumulation.py",
+    "test_plain_loops.py",
+    "test_pipeline_seeds.py",
+    "test_command_files.py",
+    "test_build.py",
+    "test_random_programs.py",
+    "test_older_models.py",
+    "test_keras_saving.py",
+    "test_legacy_strategies.py",
 )
 
 
@@ -124,12 +137,14 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """Leaves out what is marked `soak` or `measured`, unless -m names the marker.
 
-    What is left is put in the order of FIRST.
+    What is left begins with WAITING and LONG.
     """
     unasked = [each for each in PUT_ASIDE if each not in config.option.markexpr]
     aside = {item for item in items if any(map(item.get_closest_marker, unasked))}
     if aside:
         config.hook.pytest_deselected(items=list(aside))
         items[:] = [item for item in items if item not in aside]
-    places = {name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
+    # Two of LONG for each of WAITING: there are three workers.
+    places = {name: 2 * place for place, name in enumerate(LONG)}
+    places |= {name: 4 * place - 1 for place, name in enumerate(WAITING)}
+    items.sort(key=lambda item: places.get(item.path.name, 2 * len(LONG)))

@@ -17,7 +17,11 @@ TRIPS = 7
 
 @pytest.fixture(scope="module")
 def ops(tmp_path_factory):
-    """Ops that show what TensorFlow's C++ side does: native/assumptions.cc."""
+    """Ops that show what TensorFlow's C++ side does: native/assumptions.cc.
+
+    They compile for 10 s, and only another TensorFlow would give another answer: their
+    tests are marked `soak`.
+    """
     library = tmp_path_factory.mktemp("assumptions") / "assumptions.so"
     tensorflow = tf.sysconfig.get_lib()
     source = pathlib.Path(__file__).parent / "native" / "assumptions.cc"
@@ -90,6 +94,7 @@ def test_xla_compile_marks_its_results():
     assert "XlaClusterOutput" in {each.type for each in graph.get_operations()}
 
 
+@pytest.mark.soak
 def test_a_step_has_its_number_and_a_session_s_its_container(ops):
     """base/eager.h distinguishes eager calls from a session's steps by their container."""
 
@@ -108,6 +113,7 @@ def test_a_step_has_its_number_and_a_session_s_its_container(ops):
     assert stepped[0] != stepped[1]
 
 
+@pytest.mark.soak
 def test_the_compiler_of_a_device_has_its_name(ops):
     """xla/compile/compiler.cc puts one of its own in the place, before TensorFlow does."""
     turning(tf.ones([4]))
@@ -115,6 +121,7 @@ def test_the_compiler_of_a_device_has_its_name(ops):
     assert "xla_device_compiler" in ops.assumed_resources().numpy().decode()
 
 
+@pytest.mark.soak
 def test_a_stream_of_the_host_does_at_once_what_it_is_given(ops):
     """A program's results are read when its executable has returned."""
     assert ops.assumed_host_stream().numpy()

@@ -42,8 +42,8 @@ def growth(run: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def one_tensor(shape: list[int] | None) -> dict[str, Any]:
-    """Three elements of 300 MiB, which are the same tensor."""
-    elements = [tf.fill([300 << 20], tf.constant(1, tf.uint8))] * 3
+    """Two elements of 300 MiB, which are the same tensor."""
+    elements = [tf.fill([300 << 20], tf.constant(1, tf.uint8))] * 2
     dataset = tf.data.Dataset.from_generator(
         lambda: iter(elements),
         output_signature=tf.TensorSpec(shape, tf.uint8),
@@ -53,8 +53,8 @@ def one_tensor(shape: list[int] | None) -> dict[str, Any]:
 
 
 def many() -> dict[str, Any]:
-    """40 elements of 64 MiB, without a prefetch of tf.data's own next to ours."""
-    dataset = tf.data.Dataset.range(40).map(lambda x: tf.zeros([1 << 24]) + 1.0)
+    """20 elements of 64 MiB, without a prefetch of tf.data's own next to ours."""
+    dataset = tf.data.Dataset.range(20).map(lambda x: tf.zeros([1 << 24]) + 1.0)
     options = tf.data.Options()
     options.autotune.enabled = False
     dataset = dataset.with_options(options)
@@ -68,8 +68,8 @@ def capacities() -> dict[str, Any]:
     for mib in (90, 100):
         element = tf.zeros([mib << 20], tf.uint8)
         dataset = tf.data.Dataset.from_tensors(element).repeat()
-        counters, _ = run_op(dataset, epochs=1, elements_per_epoch=5)
-        result = measure(dataset, Settings(epochs=1, elements=4))
+        counters, _ = run_op(dataset, epochs=1, elements_per_epoch=3)
+        result = measure(dataset, Settings(epochs=1, elements=3))
         assert result.queue is not None
         found[str(mib)] = [counters["capacity"], result.queue["capacity"]]
     return found
