@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.framework import kernels
 
 import ipufeed.keras as ipu_keras
 from ipufeed.device.program.outside_compilation import outside_compilation_scope
@@ -147,3 +148,20 @@ def test_the_host_executes_them_in_a_scope_for_it(strategy):
         found.append(model.predict(NUMBERS, 8, verbose=0))
 
     assert np.allclose(*found, rtol=1e-5)
+
+
+def test_kernels_are_asked_for_once_for_each_type(strategy, monkeypatch):
+    """TensorFlow looks through all kernels each time, however many operations there are."""
+    asked = []
+    stock = kernels.get_registered_kernels_for_op
+    monkeypatch.setattr(
+        kernels,
+        "get_registered_kernels_for_op",
+        lambda kind: asked.append(kind) or stock(kind),
+    )
+    with strategy.scope():
+        layers = [keras.layers.Dense(6, "relu") for _ in range(3)]
+        model = keras.Sequential([keras.Input((6,)), *layers])
+    model.predict(NUMBERS, 8, verbose=0)
+
+    assert asked.count("Relu") == 1
