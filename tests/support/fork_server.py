@@ -20,6 +20,7 @@ import sys
 import time
 
 REQUEST_BYTES = 1 << 20
+COLLECT_AFTER = (10_000, 20, 50)  # as in the workers, see shared.py
 
 
 def main(number):
@@ -77,7 +78,7 @@ def import_once():
     # of CPU. What the child makes itself is freed as in any process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(gc.get_objects()))
     gc.freeze()  # a collection in a child then copies no pages
-    gc.set_threshold(10_000, 20, 50)  # as in the workers, see shared.py
+    gc.set_threshold(*COLLECT_AFTER)
     gc.enable()
 
 

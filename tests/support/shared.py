@@ -24,10 +24,9 @@ from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.process_state import STATE
 
 import styles  # isort: skip
+from fork_server import COLLECT_AFTER  # isort: skip
 
 WATCHDOG_S = 1300.0  # beyond any test's own limit, which would report more
-
-COLLECT_AFTER = (10_000, 20, 50)
 
 # What TensorFlow calls the gradients that it registers while it traces.
 TRACED_GRADIENTS = ("CustomGradient-", "PartitionedCall-")
