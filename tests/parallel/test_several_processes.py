@@ -1,20 +1,12 @@
 """Replicas in two processes: the same numbers as in one, and no wait for one gone."""
 
-import json
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
-import children
 import numpy as np
 import pytest
-from helpers import cluster, free_addresses
+from helpers import run_cluster
 from models import Trained, assert_equal, unsplit, v1
 
-PROGRAMS = pathlib.Path(__file__).parents[1] / "support"
-LIMIT_S = 240.0  # only a hang gets there
 COUNT = 2
 
 
@@ -26,30 +18,10 @@ def results():
 
 def run_processes(*arguments):
     """What each process of process.py says, by the case."""
-    addresses = free_addresses(COUNT)
-    started = [
-        children.Popen(
-            [sys.executable, str(PROGRAMS / "process.py"), *arguments],
-            env={
-                **os.environ,
-                "TF_CONFIG": cluster(addresses, index),
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in range(COUNT)
-    ]
-    try:
-        ended = [process.communicate(timeout=LIMIT_S) for process in started]
-    finally:
-        for process in started:
-            process.kill()  # if one has not ended, the other waits for it
-    for process, (_, err) in zip(started, ended, strict=True):
-        assert process.returncode == 0, err
-    results = [[json.loads(line) for line in out.splitlines()] for out, _ in ended]
-    return [{key: line[key] for line in lines for key in line} for lines in results]
+    ended = run_cluster("process.py", *arguments)
+    for code, _, err in ended:
+        assert code == 0, err
+    return [said for _, said, _ in ended]
 
 
 @pytest.mark.process

@@ -1,16 +1,9 @@
 """Strategies and host collectives of several processes, and of one alone."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
-import children
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import cluster, free_addresses
+from helpers import run_cluster
 
 from ipufeed import compat
 from ipufeed.device.config.config import IPUConfig
@@ -24,40 +17,16 @@ from ipufeed.programs.popdist_strategy import (
     PopDistStrategy,
 )
 
-PROGRAM = pathlib.Path(__file__).parents[1] / "support" / "strategy_process.py"
-LIMIT_S = 240.0  # only a hang gets there
 COUNT = 2
 pytestmark = pytest.mark.usefixtures("clean_system")
 
 
 def run_processes(*arguments):
-    """What each process says by the case, and its exit code."""
-    addresses = free_addresses(COUNT)
-    started = [
-        children.Popen(
-            [sys.executable, str(PROGRAM), *arguments],
-            env={
-                **os.environ,
-                "TF_CONFIG": cluster(addresses, index),
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in range(COUNT)
-    ]
-    try:
-        ended = [process.communicate(timeout=LIMIT_S) for process in started]
-    finally:
-        for process in started:
-            process.kill()  # if one has not ended, the other waits for it
-    said = []
-    for process, (out, err) in zip(started, ended, strict=True):
-        assert process.returncode in (0, 3), err
-        lines = [json.loads(line) for line in out.splitlines()]
-        said.append({key: line[key] for line in lines for key in line})
-    return said
+    """What each process of strategy_process.py says by the case."""
+    ended = run_cluster("strategy_process.py", *arguments)
+    for code, _, err in ended:
+        assert code in (0, 3), err
+    return [said for _, said, _ in ended]
 
 
 @pytest.fixture(scope="module", params=["1", "2"], ids=["1 IPU", "2 IPUs"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import faulthandler
 import gc
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Far above any healthy run, also on a machine that stands still for two minutes: only a
 # hang gets there.
 DEADLOCK_S = 180.0
+CLUSTER_S = 240.0  # likewise, for processes that wait for each other
+STACKS_S = 2.0  # for a process that is stuck to print where its threads are
 
 
 def run_op(dataset: Any, **attributes: Any) -> tuple[dict[str, int], dict[str, Any]]:
@@ -105,6 +109,62 @@ def cluster(addresses: list[str], index: int) -> str:
     """TF_CONFIG for one of the processes at these addresses."""
     task = {"type": "worker", "index": index}
     return json.dumps({"cluster": {"worker": addresses}, "task": task})
+
+
+def run_cluster(program: str, *arguments: str) -> list[tuple[int, dict[str, Any], str]]:
+    """Runs a program of this folder as two processes of one cluster.
+
+    Returns each one's exit code, what it has said by the case, and its stderr. The output
+    of both is read all the time: a process whose pipe is full keeps the other one waiting.
+    At the limit each prints its threads' stacks (print_stacks_on_signal()).
+    """
+    addresses = free_addresses(2)
+    started = [
+        children.Popen(
+            [sys.executable, str(Path(__file__).parent / program), *arguments],
+            env={
+                **os.environ,
+                "TF_CONFIG": cluster(addresses, index),
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(len(addresses))
+    ]
+    limit = time.monotonic() + CLUSTER_S
+    with concurrent.futures.ThreadPoolExecutor(len(started)) as pool:
+        outputs = [pool.submit(each.communicate) for each in started]
+        late = concurrent.futures.wait(outputs, limit - time.monotonic()).not_done
+        if late:
+            for each in started:
+                each.send_signal(signal.SIGUSR1)
+            concurrent.futures.wait(outputs, STACKS_S)
+        for each in started:
+            each.kill()
+    ended = [output.result() for output in outputs]
+    assert not late, "\n".join(
+        f"process {index} {'has not ended' if output in late else 'has ended'}:\n{err}"
+        for index, (output, (_, err)) in enumerate(zip(outputs, ended, strict=True))
+    )
+    said = [
+        {
+            case: result
+            for line in out.splitlines()
+            for case, result in json.loads(line).items()
+        }
+        for out, _ in ended
+    ]
+    return [
+        (process.returncode, result, err)
+        for process, result, (_, err) in zip(started, said, ended, strict=True)
+    ]
+
+
+def print_stacks_on_signal() -> None:
+    """In a program of run_cluster(): SIGUSR1 makes it print its threads' stacks."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
 
 
 def threads() -> int:

@@ -27,6 +27,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np
 import tensorflow as tf
+from helpers import print_stacks_on_signal
 from models import Pipelined, v1
 from tensorflow.python.data.experimental.ops import testing
 
@@ -234,6 +235,7 @@ def wait_for_the_first(listens: bool) -> None:
 
 
 def main() -> None:
+    print_stacks_on_signal()
     if sys.argv[1:] == ["early"]:
         go_early()
     if sys.argv[1:2] == ["starved"]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from helpers import print_stacks_on_signal
 
 import ipufeed as ipu
 from ipufeed.programs import host_collectives as host
@@ -132,6 +133,7 @@ def keras_rows() -> Any:
 
 
 def main() -> None:
+    print_stacks_on_signal()
     strategy = PopDistStrategy()
     config = ipu.IPUConfig()
     config.auto_select_ipus = int(sys.argv[1])

@@ -27,9 +27,9 @@ namespace ipufeed {
 
 class ChangeSignal {
  public:
-  // What a hand-over between running threads takes at most, a part of a small
-  // collective included.
-  static constexpr std::int64_t kSpinNs = 5000;
+  // As long as the wake-up of a sleeper takes: with a shorter spin a waiter falls
+  // asleep while it waits for one that has been woken, which then does so in turn.
+  static constexpr std::int64_t kSpinNs = 20000;
 
   // waiters: how many threads meet here. None spins if they cannot run all at once.
   explicit ChangeSignal(std::size_t waiters)
