@@ -197,7 +197,10 @@ class Keras3(Pipelines):
     def build(self, model: KerasModel, zeros: Nest, mode: str) -> None:
         """See kit.Kit: predict needs no loss, optimizer or metric."""
         self.adopt(model)
-        if type(model).call is MODEL.call:  # its step calls other models
+        # Its own step may call other models, or call this one with all of an element.
+        step = STEPS[mode]
+        own_step = getattr(type(model), step) is not getattr(MODEL, step)
+        if own_step or type(model).call is MODEL.call:
             _move_here(model.metrics_variables)
             trace_step(self, model, zeros, mode)
             return

@@ -191,3 +191,65 @@ def test_a_variational_autoencoder_trains_as_in_stock_keras(strategy, kind):
         found.append([history.history["loss"], np.asarray(score), *weights])
 
     assert keras_models.furthest(*found) <= 1e-5
+
+
+def siamese(kind):
+    """A step of its own reads three tensors of an element, none of them a label."""
+    layers = kind.layers
+    net = kind.Sequential([kind.Input((6,)), layers.Dense(8, "relu"), layers.Dense(3)])
+    tensors = [kind.Input((6,)) for _ in range(3)]
+    encoded = kind.Model(tensors, [net(each) for each in tensors])
+
+    class Siamese(kind.Model):
+        def __init__(self):
+            super().__init__()
+            self.encoded = encoded
+            self.distance = kind.metrics.Mean(name="loss")
+
+        def call(self, inputs):
+            anchor, positive, negative = self.encoded(inputs)
+            near = tf.reduce_sum(tf.square(anchor - positive), -1)
+            return near, tf.reduce_sum(tf.square(anchor - negative), -1)
+
+        def _loss(self, data):
+            near, far = self(data)
+            return tf.reduce_mean(tf.maximum(near - far + 0.5, 0.0))
+
+        def train_step(self, data):
+            with tf.GradientTape() as tape:
+                loss = self._loss(data)
+            update(self.optimizer, tape, loss, self.encoded.trainable_weights)
+            self.distance.update_state(loss)
+            return {"loss": self.distance.result()}
+
+        def test_step(self, data):
+            self.distance.update_state(self._loss(data))
+            return {"loss": self.distance.result()}
+
+        @property
+        def metrics(self):
+            return [self.distance]
+
+    return Siamese()
+
+
+def test_a_siamese_network_trains_as_in_stock_keras(strategy, kind):
+    """Its first tensor alone is no input: the model is built by its own steps."""
+    found = []
+    rows = [np.roll(ROWS, shift, 0) for shift in range(3)]
+    data = tf.data.Dataset.from_tensor_slices(tuple(rows)).batch(8, drop_remainder=True)
+    for scope, steps in ((contextlib.nullcontext(), 1), (strategy.scope(), 2)):
+        with scope:
+            kind.utils.set_random_seed(7)
+            model = siamese(kind)
+            model.compile(
+                kind.optimizers.Adam(1e-2), steps_per_execution=steps, jit_compile=True
+            )
+        history = model.fit(
+            data, epochs=2, verbose=0, shuffle=False, validation_data=data
+        )
+        score = model.evaluate(data, verbose=0)
+        weights = model.encoded.get_weights()
+        found.append([*history.history.values(), np.asarray(score), *weights])
+
+    assert keras_models.furthest(*found) <= 1e-6
