@@ -11,7 +11,6 @@
 //   -DIPUFEED_TEST_DELAYS        random delays at the yield points of the headers
 #pragma once
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -127,15 +126,19 @@ struct Registration {
   static const check::Registration name##_registration{#name, &name}; \
   static void name()
 
-// For a retry loop of a test. It sleeps at times: on a busy machine, threads that only
-// spin and yield take a time slice for each step.
+// For a retry loop of a test. It sleeps at times, and never yields: on a busy machine a
+// thread that yields is back after a time slice of each other one.
 inline void relax(int* tries) {
-  if (++*tries % 64 == 0) sched_yield();
-  if (*tries % 512 == 0) usleep(1);
+  if (++*tries % 512 == 0) usleep(1);
 }
 
-// Where threads meet. It spins and yields, so that they leave within nanoseconds of
-// each other and the race that follows is a race.
+// Keeps the CPU busy for about that many cycles.
+inline void spin(std::uint64_t cycles) {
+  for (; cycles > 0; --cycles) asm volatile("");
+}
+
+// Where threads meet. It spins, so that they leave within nanoseconds of each other and
+// the race that follows is a race.
 class Barrier {
  public:
   explicit Barrier(int threads) : threads_(threads) {}
@@ -200,7 +203,8 @@ inline int run_tests(const char* wanted) {
 
 #ifdef IPUFEED_TEST_DELAYS
 // Mostly nothing, sometimes a moment, seldom long enough for the other side to come by.
-// Each thread has its own numbers: a shared generator would order the threads.
+// A sleep and no yield, see relax(). Each thread has its own numbers: a shared
+// generator would order the threads.
 void ipufeed_test_delay() {
   static std::atomic<std::uint64_t> threads{0};
   thread_local check::Random random(
@@ -208,10 +212,8 @@ void ipufeed_test_delay() {
   const auto die = random.below(256);
   if (die < 2) {
     usleep(1 + static_cast<useconds_t>(random.below(20)));
-  } else if (die < 16) {
-    sched_yield();
   } else if (die < 64) {
-    for (auto n = random.below(200); n > 0; --n) asm volatile("");
+    check::spin(random.below(200));
   }
 }
 #endif

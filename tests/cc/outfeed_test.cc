@@ -99,9 +99,10 @@ Queue random_queue(check::Random* random) {
 void read_all(const Queue& queue, const std::atomic<bool>& over, check::Random random,
               std::vector<std::int64_t>* got) {
   std::shared_ptr<Outfeed> feed;
+  int tries = 0;
   while (!find_outfeed(queue.number, &feed).ok()) {
     if (over && !find_outfeed(queue.number, &feed).ok()) return;
-    sched_yield();
+    check::relax(&tries);
   }
   for (;;) {
     const bool last = over;

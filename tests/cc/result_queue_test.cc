@@ -292,7 +292,8 @@ TEST(a_taker_does_not_wait_for_readers_that_sleep) {
       CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kTimedOut);
     }
     CHECK_EQ(enqueue(&queue, 1), FeedOutcome::kDone);
-    while (seen.load() == 0) sched_yield();
+    int tries = 0;
+    while (seen.load() == 0) check::relax(&tries);
     stopped = true;
     queue.wake_reader();
     one.join();
@@ -312,8 +313,9 @@ TEST(a_look_at_what_is_there_finds_it_while_the_writer_stores) {
     }
   });
   std::unique_ptr<int> element;
+  int tries = 0;
   for (int next = 0; next < elements; ++next) {
-    while (enqueued.load() <= next) sched_yield();
+    while (enqueued.load() <= next) check::relax(&tries);
     CHECK_EQ(queue.next(&element, kPast, never), FeedOutcome::kDone);
     CHECK_EQ(*element, next);
   }

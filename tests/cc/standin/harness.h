@@ -1,7 +1,6 @@
 // What the tests above the feed share: delays, datasets, and programs of replicas.
 #pragma once
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +46,7 @@ inline check::Random random_of(std::uint64_t what) {
 inline void dawdle(check::Random* random) {
   const auto die = random->below(64);
   if (die == 0) usleep(1 + static_cast<useconds_t>(random->below(200)));
-  if (die < 8) sched_yield();
+  if (die < 8) check::spin(random->below(1'000));
 }
 
 // Waits for `done()`, which another thread makes true.
