@@ -11,13 +11,18 @@ def fixed_width_bins(inputs: TensorLike, n_bins: int) -> Tensor:
 
     Args:
         inputs: A tensor of floats.
-        n_bins: The number of levels.
+        n_bins: The number of levels, at least 1.
 
     Returns:
         [n_bins], of the inputs' dtype.
+
+    Raises:
+        ValueError: There are no levels.
     """
     import tensorflow as tf
 
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
     inputs = tf.convert_to_tensor(inputs)
     return tf.linspace(tf.reduce_min(inputs), tf.reduce_max(inputs), n_bins)
 

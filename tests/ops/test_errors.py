@@ -80,6 +80,19 @@ CASES = {
     "Only float16 and float32 types are supported for histogram computation.": lambda: (
         stats.histogram(I2, [1.0])
     ),
+    "blank_index must be in -4 to 3 for 4 classes, got 4.": lambda: nn.ctc_loss_v2(
+        [[1]], np.ones([3, 1, 4], np.float32), [1], [3], 4
+    ),
+    "blank_index must be in -4 to 3 for 4 classes, got -5.": lambda: (
+        nn.ctc_beam_search_decoder(np.ones([3, 1, 4], np.float32), [3], blank_index=-5)
+    ),
+    "top_paths must be in 1 to beam_width (2), got 3.": lambda: (
+        nn.ctc_beam_search_decoder(np.ones([3, 1, 4], np.float32), [3], 2, 3)
+    ),
+    "must be known for the beam search, got the shape (3, 1, None)": lambda: traced(
+        lambda logits: nn.ctc_beam_search_decoder(logits, [3]), [3, 1, None]
+    ),
+    "n_bins must be at least 1, got 0.": lambda: stats.fixed_width_bins(X, 0),
     "histogram expects rank-1 tensor inputs.": lambda: stats.histogram(X, [1.0]),
     "hist must be of float32 type": lambda: stats.histogram_update(I2, X[0], [1.0]),
     "histogram_update expects rank-1 tensor inputs.": lambda: stats.histogram_update(

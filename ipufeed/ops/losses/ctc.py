@@ -27,7 +27,7 @@ def ctc_loss_v2(
         logits: [time, batch, classes], float16 or float32.
         label_length: int32 [batch].
         logit_length: int32 [batch].
-        blank_index: The class of blanks.
+        blank_index: The class of blanks, from 0; negative: counted from the last, -1.
         out_dtype: The result's. Default: the logits'.
         name: The operations' name.
 
@@ -35,7 +35,8 @@ def ctc_loss_v2(
         [batch]. It is computed in float32.
 
     Raises:
-        ValueError: `out_dtype` is float16 for float32 logits.
+        ValueError: `out_dtype` is float16 for float32 logits, or the blank index is not
+            a class.
         tf.errors.InvalidArgumentError: Unequal batch sizes, or lengths that are not of
             the shape [batch].
     """
@@ -93,7 +94,7 @@ def ctc_beam_search_decoder(
         logits_lengths: int32 [batch].
         beam_width: The number of beams.
         top_paths: The number of returned sequences, at most beam_width.
-        blank_index: The class of blanks; -1: the last.
+        blank_index: The class of blanks; negative: counted from the last, -1.
         name: The operations' name.
 
     Returns:
@@ -102,19 +103,25 @@ def ctc_beam_search_decoder(
         undefined.
 
     Raises:
-        ValueError: A blank index that is not a class.
+        ValueError: A blank index that is not a class, more paths than `beam_width`, or an
+            unknown number of classes.
     """
     import tensorflow as tf
 
     with tf.name_scope(name or "ctc_beam_search_decoder"):
         logits = tf.convert_to_tensor(logits)
         classes = logits.shape[-1]
-        if not -1 <= blank_index < classes:
+        if classes is None:
             raise ValueError(
-                f"blank_index must be in -1 to {classes - 1} for {classes} classes, got "
-                f"{blank_index}."
+                "The number of classes, the last dimension of the logits, must be known "
+                f"for the beam search, got the shape {logits.shape}: use set_shape()."
             )
-        blank = classes - 1 if blank_index == -1 else blank_index
+        _check_blank(blank_index, classes)
+        if not 1 <= top_paths <= beam_width:
+            raise ValueError(
+                f"top_paths must be in 1 to beam_width ({beam_width}), got {top_paths}."
+            )
+        blank = blank_index % classes
         time = logits.shape[0] if logits.shape[0] is not None else tf.shape(logits)[0]
         if blank != classes - 1:  # TensorFlow's decoder requires it to be the last
             order = [each for each in range(classes) if each != blank]
@@ -212,6 +219,7 @@ def _loss(
                 f"out_dtype cannot be float16 when dtype of {called} is float32."
             )
         _check_batch(labels, logits, lengths, called)
+        _check_blank(blank_index, logits.shape[-1])
         loss = tf.nn.ctc_loss(
             tf.cast(labels, tf.int32),
             tf.cast(logits, tf.float32),
@@ -219,6 +227,15 @@ def _loss(
             blank_index=blank_index,
         )
         return tf.cast(loss, dtype)
+
+
+def _check_blank(blank_index: int, classes: int | None) -> None:
+    # An index beyond the classes is never found, and the loss is a plausible number.
+    if classes is not None and not -classes <= blank_index < classes:
+        raise ValueError(
+            f"blank_index must be in {-classes} to {classes - 1} for {classes} classes, "
+            f"got {blank_index}."
+        )
 
 
 def _check_batch(
