@@ -8,6 +8,7 @@
     datasets (Hugging Face)                  a row            iter()
     keras.utils.PyDataset                    a batch          by index, as fit() does
     anything else with __iter__              as returned      iter()
+    an own class with __len__, __getitem__   as returned      by index
 
 An object is recognised by the modules of its classes, without importing anything. A new
 release of a framework that keeps its public names is still recognised.
@@ -69,16 +70,16 @@ def kind_of(source: Loader) -> Kind | None:
         if kind is not None:
             return kind
     if not hasattr(type(source), "__iter__"):
-        return None
+        if not _has_indices(source):
+            return None
+        return Kind(_name_of(source), lambda: _by_index(source), passes=True)
     once = hasattr(type(source), "__next__")
     return Kind(_name_of(source), lambda: _plain(source), passes=not once)
 
 
 def why_not(source: object) -> str | None:
     """Returns how to make a loader of an object that can be one, or None."""
-    if has_class(source, "torch.utils.data", "Dataset") and not hasattr(
-        type(source), "__iter__"
-    ):
+    if _is_torch_dataset(source):
         return (
             "It is a torch Dataset, which is read by index: give the "
             "torch.utils.data.DataLoader that training makes of it."
@@ -90,6 +91,23 @@ def why_not(source: object) -> str | None:
                 "tf.data.Dataset.from_tensor_slices of it."
             )
     return None
+
+
+def _is_torch_dataset(source: object) -> bool:
+    """Whether it is a dataset of PyTorch that only its DataLoader iterates."""
+    return has_class(source, "torch.utils.data", "Dataset") and not hasattr(
+        type(source), "__iter__"
+    )
+
+
+def _has_indices(source: object) -> bool:
+    """Whether `for` reads it by index: a sequence without `__iter__`, no mapping."""
+    names = ("__len__", "__getitem__")
+    return (
+        all(hasattr(type(source), name) for name in names)
+        and not hasattr(type(source), "keys")
+        and not _is_torch_dataset(source)
+    )
 
 
 def has_class(source: object, package: str, name: str) -> bool:
@@ -162,6 +180,12 @@ def _plain(source: Loader) -> Iterator[Iterator[Element]]:
             close = getattr(iterator, "close", None)
             if callable(close):
                 close()
+
+
+@contextlib.contextmanager
+def _by_index(source: Loader) -> Iterator[Iterator[Element]]:
+    """A pass over its length; an IndexError before the end is an error of the source."""
+    yield (source[index] for index in range(len(source)))
 
 
 def _torch_kind(source: Loader) -> Kind | None:

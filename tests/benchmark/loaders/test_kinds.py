@@ -116,6 +116,32 @@ def test_a_keras_dataset_gives_its_batches_by_index():
     assert len(begun) == 2
 
 
+def test_a_class_that_is_read_by_index_gives_its_elements():
+    """Up to its length, in each pass; an IndexError before that is its own."""
+
+    class Own:
+        def __init__(self, rows):
+            self.rows = rows
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return self.rows[index]
+
+    kind = kind_of(Own([5, 6, 7, 8]))
+    assert (kind.name, kind.passes) == ("Own", True)
+    assert elements(Own([5, 6, 7, 8])) == [5, 6, 7]
+    with pytest.raises(IndexError):
+        elements(Own([5, 6]))
+
+    class Mapping(Own):
+        def keys(self):
+            return [0]
+
+    assert kind_of(Mapping([])) is None
+
+
 def test_an_iterator_is_read_once_and_a_generator_closed():
     closed = []
 
