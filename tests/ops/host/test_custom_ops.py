@@ -90,8 +90,37 @@ def test_a_library_computes_in_each_iteration(style, library):
         np.testing.assert_array_equal(only[step], Y)
 
 
-def test_a_library_computes_in_a_stage_that_is_recomputed(library):
-    """Its result is kept, and its gradient is called once for each mini-batch."""
+@pytest.fixture
+def registered():
+    """Registers references that the test's end forgets."""
+    names = []
+
+    def put(library, op_name="Build", **functions):
+        names.append((library, op_name))
+        references.register(library, op_name, **functions)
+
+    yield put
+    for each in names:
+        references.unregister(*each)
+
+
+@pytest.mark.parametrize("kind", ["library", "reference"])
+def test_it_computes_in_a_stage_that_is_recomputed(library, registered, kind):
+    """A library's result is kept; a reference's gradient takes the place of its own."""
+    registered(
+        "libmultiply.so",
+        forward=lambda inputs, attributes, outs: [tf.multiply(*inputs)],
+        gradient=lambda gradients, outputs, inputs, attributes, index: [
+            7 * gradients[0] * inputs[1],
+            None,
+        ],
+    )
+
+    def product(x, y):
+        if kind == "library":
+            return cpu_user_operation([x, y], library(), OUTS)[0]
+        return precompiled_user_op([x, y], "/none/libmultiply.so", outs=OUTS)[0]
+
     config = IPUConfig()
     config.auto_select_ipus = 2
     config.allow_recompute = True
@@ -107,7 +136,7 @@ def test_a_library_computes_in_a_stage_that_is_recomputed(library):
     def program():
         return pipeline(
             [
-                lambda y: cpu_user_operation([weights, y], library(), OUTS)[0],
+                lambda y: product(weights, y),
                 tf.reduce_sum,
             ],
             gradient_accumulation_count=4,
@@ -121,7 +150,8 @@ def test_a_library_computes_in_a_stage_that_is_recomputed(library):
     with strategy.scope():
         strategy.run(program)
     np.testing.assert_array_equal(outfeed.dequeue()[0], [np.sum(X * Y)] * 4)
-    np.testing.assert_array_equal(weights, X - 4 * Y)
+    factor = 1 if kind == "library" else 7
+    np.testing.assert_array_equal(weights, X - 4 * factor * Y)
 
 
 def test_what_is_wrong_with_a_library_is_an_error(library, tmp_path):
@@ -238,20 +268,6 @@ def test_shapes_of_a_librarys_outputs_are_defined():
     outs = {"output_types": [tf.int32], "output_shapes": [[None]]}
     with pytest.raises(ValueError, match=r"must be fully defined, .* got \(None,\)"):
         cpu_user_operation([X], "lib.so", outs)
-
-
-@pytest.fixture
-def registered():
-    """Registers references that the test's end forgets."""
-    names = []
-
-    def put(library, op_name="Build", **functions):
-        names.append((library, op_name))
-        references.register(library, op_name, **functions)
-
-    yield put
-    for each in names:
-        references.unregister(*each)
 
 
 def test_a_reference_stands_in_for_a_library(registered):
