@@ -169,7 +169,9 @@ def set_gradient_accumulation_options(
     if unknown := sorted(set(kwargs) - known):
         raise TypeError(
             "set_gradient_accumulation_options() got an unexpected keyword argument "
-            f"'{unknown[0]}'. It takes {', '.join(sorted(known))}."
+            f"'{unknown[0]}'. It takes gradient_accumulation_steps_per_replica, "
+            "gradient_accumulation_reduction_method, "
+            f"use_v2_gradient_accumulation_optimizer, {', '.join(sorted(known))}."
         )
     check_count(gradient_accumulation_steps_per_replica)
     flags = {name: kwargs.get(name, False) for name in sorted(known - {"dtype"})}

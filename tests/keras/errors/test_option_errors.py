@@ -29,6 +29,7 @@ def options(model):
 INFEED = "set_infeed_queue_options"
 OUTFEED = "set_outfeed_queue_options"
 PIPELINE = "set_pipelining_options"
+ACCUMULATION = "set_gradient_accumulation_options"
 WRONG = [
     (
         INFEED,
@@ -87,6 +88,12 @@ WRONG = [
     (PIPELINE, {"continuous_weight_updates": True}, "not supported"),
     (PIPELINE, {"device_mapping": [0, "1"]}, r"list of integers.*Got \[0, '1'\]"),
     (PIPELINE, {"device_mapping": [0, True]}, "list of integers"),
+    (
+        ACCUMULATION,
+        {"gradient_accumulation_steps": 3},
+        "argument 'gradient_accumulation_steps'. It takes "
+        "gradient_accumulation_steps_per_replica, .*dtype",
+    ),
     (PIPELINE, {"schedule": 1}, "argument 'schedule'. It takes .*pipeline_schedule"),
     (
         PIPELINE,
