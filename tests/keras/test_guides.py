@@ -234,7 +234,7 @@ def siamese(kind):
 
 
 def test_a_siamese_network_trains_as_in_stock_keras(strategy, kind):
-    """Its first tensor alone is no input: the model is built by its own steps."""
+    """The model cannot be called with its first tensor alone: its own steps build it."""
     found = []
     rows = [np.roll(ROWS, shift, 0) for shift in range(3)]
     data = tf.data.Dataset.from_tensor_slices(tuple(rows)).batch(8, drop_remainder=True)

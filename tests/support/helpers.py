@@ -114,8 +114,8 @@ def cluster(addresses: list[str], index: int) -> str:
 def run_cluster(program: str, *arguments: str) -> list[tuple[int, dict[str, Any], str]]:
     """Runs a program of this folder as two processes of one cluster.
 
-    Returns each one's exit code, what it has said by the case, and its stderr. The output
-    of both is read all the time: a process whose pipe is full keeps the other one waiting.
+    Returns each one's exit code, what it has printed by the case, and its stderr. The
+    outputs are read all the time: a process whose pipe is full keeps the other one waiting.
     At the limit each prints its threads' stacks (print_stacks_on_signal()).
     """
     addresses = free_addresses(2)

@@ -28,7 +28,7 @@ namespace ipufeed {
 class ChangeSignal {
  public:
   // As long as the wake-up of a sleeper takes: with a shorter spin a waiter falls
-  // asleep while it waits for one that has been woken, which then does so in turn.
+  // asleep while it waits for one that has been woken, which later does the same.
   static constexpr std::int64_t kSpinNs = 20000;
 
   // waiters: how many threads meet here. None spins if they cannot run all at once.
