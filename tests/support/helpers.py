@@ -133,16 +133,17 @@ def run_cluster(program: str, *arguments: str) -> list[tuple[int, dict[str, Any]
         )
         for index in range(len(addresses))
     ]
-    limit = time.monotonic() + CLUSTER_S
     with concurrent.futures.ThreadPoolExecutor(len(started)) as pool:
         outputs = [pool.submit(each.communicate) for each in started]
-        late = concurrent.futures.wait(outputs, limit - time.monotonic()).not_done
-        if late:
+        try:
+            late = concurrent.futures.wait(outputs, CLUSTER_S).not_done
+            if late:
+                for each in started:
+                    each.send_signal(signal.SIGUSR1)
+                concurrent.futures.wait(outputs, STACKS_S)
+        finally:
             for each in started:
-                each.send_signal(signal.SIGUSR1)
-            concurrent.futures.wait(outputs, STACKS_S)
-        for each in started:
-            each.kill()
+                each.kill()
     ended = [output.result() for output in outputs]
     assert not late, "\n".join(
         f"process {index} {'has not ended' if output in late else 'has ended'}:\n{err}"
