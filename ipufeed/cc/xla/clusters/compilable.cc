@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -11,6 +12,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_registry.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/public/version.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
@@ -77,6 +79,64 @@ bool draws_from_a_seed(const Node& node) {
   return seed != 0 || seed2 != 0;
 }
 
+// XLA needs the size of a stack or list before it runs. A negative constant is no
+// limit: TensorFlow's gradients of loops have it outside of `compile`.
+bool is_unlimited(const AttrSlice& constant) {
+  const tensorflow::TensorProto* value = nullptr;
+  if (!tensorflow::TryGetNodeAttr(constant, "value", &value)) return false;
+  tensorflow::Tensor size;
+  return size.FromProto(*value) && size.dtype() == tensorflow::DT_INT32 &&
+         size.NumElements() == 1 && size.flat<std::int32_t>()(0) < 0;
+}
+
+// Which input is the limit of what an op makes; -1 if it makes no stack or list.
+int limit_of(std::string_view type) {
+  if (type == "StackV2") return 0;
+  return type == "EmptyTensorList" ? 1 : -1;
+}
+
+// An array that grows with what is written.
+bool grows(std::string_view type, const AttrSlice& attributes) {
+  bool does = false;
+  if (type == "TensorArrayV3") {
+    tensorflow::TryGetNodeAttr(attributes, "dynamic_size", &does);
+  } else if (type == "TensorListSetItem") {
+    tensorflow::TryGetNodeAttr(attributes, "resize_if_index_out_of_bounds", &does);
+  }
+  return does;
+}
+
+bool has_no_size(const Node& node) {
+  if (grows(node.type_string(), node.attrs())) return true;
+  const int limit = limit_of(node.type_string());
+  const Node* size = nullptr;
+  return limit >= 0 && node.input_node(limit, &size).ok() && size->IsConstant() &&
+         is_unlimited(size->attrs());
+}
+
+bool has_no_size(const tensorflow::NodeDef& node,
+                 const tensorflow::FunctionDef& function) {
+  if (grows(node.op(), AttrSlice(node))) return true;
+  const int limit = limit_of(node.op());
+  if (limit < 0 || limit >= node.input_size()) return false;
+  const std::string_view input = node.input(limit);  // such as max_size:output:0
+  const std::string_view name = input.substr(0, input.find(':'));
+  return absl::c_any_of(function.node_def(), [&](const tensorflow::NodeDef& each) {
+    return each.name() == name && each.op() == "Const" && is_unlimited(AttrSlice(each));
+  });
+}
+
+// A conditional on whether a variable has a value: XLA reads those of both branches.
+bool asks_for_a_value(const Node& node) {
+  const int predicate = node.IsSwitch() ? 1 : node.IsIfNode() ? 0 : -1;
+  const Node* source = nullptr;
+  if (predicate < 0 || !node.input_node(predicate, &source).ok()) return false;
+  while (source->IsIdentity() || source->type_string() == "LogicalNot") {
+    if (!source->input_node(0, &source).ok()) return false;
+  }
+  return source->type_string() == "VarIsInitializedOp";
+}
+
 }  // namespace
 
 std::string ipu_of(const Node& node, const GraphOptimizationPassOptions& options) {
@@ -133,6 +193,7 @@ bool Compilable::operator()(const Node& node) const {
       absl::c_any_of(node.output_types(), cannot_be_in)) {
     return false;
   }
+  if (asks_for_a_value(node) || makes_without_size(node)) return false;
   if (is_control_flow(node)) return true;
   return checker_.IsCompilableNode(node, library_);
 }
@@ -159,6 +220,16 @@ std::vector<std::string> Compilable::called_by(const Node& node) const {
     }
   }
   return found;
+}
+
+bool Compilable::makes_without_size(const Node& node) const {
+  if (has_no_size(node)) return true;
+  return absl::c_any_of(called_by(node), [&](const std::string& name) {
+    const tensorflow::FunctionDef& function = *options_.flib_def->Find(name);
+    return absl::c_any_of(function.node_def(), [&](const tensorflow::NodeDef& each) {
+      return has_no_size(each, function);
+    });
+  });
 }
 
 bool Compilable::calls_outside(const Node& node) const {
@@ -189,6 +260,8 @@ std::string Compilable::reason(const Node& node) const {
           unknown ? "XLA has no kernel for it" : each.uncompilable_reason);
     }
   }
+  if (asks_for_a_value(node)) return "it depends on whether a variable has a value";
+  if (makes_without_size(node)) return "a tensor in it has no size before it runs";
   return draws_from_a_seed(node) ? "it draws from a seed in the graph"
                                  : "it has strings or references to variables";
 }

@@ -54,6 +54,10 @@ class Compilable {
   std::string reason(const tensorflow::Node& node) const;
 
  private:
+  // Whether it makes a stack, a list or an array whose size is not known, or calls what
+  // does.
+  bool makes_without_size(const tensorflow::Node& node) const;
+
   const tensorflow::GraphOptimizationPassOptions& options_;
   std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> libraries_;
   tensorflow::FunctionLibraryRuntime* library_;
