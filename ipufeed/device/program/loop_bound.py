@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ipufeed.checks import as_int
 from ipufeed.queues.chain import host_number
 from ipufeed.tf_types import Tensor, TensorLike
+
+_gradients_follow: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "ipufeed_gradients_follow", default=False
+)
+
+
+@contextlib.contextmanager
+def gradients_follow() -> Iterator[None]:
+    """Gives, within it, loops in functions a bound: gradients are built without a tape."""
+    token = _gradients_follow.set(True)
+    try:
+        yield
+    finally:
+        _gradients_follow.reset(token)
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,8 @@ class Bound:
         if not in_function and use_while_v1:
             return Bound(context=tf.constant(n, tf.int32, name="maximum_iterations"))
         # In a function the tape exists already; in a graph tf.gradients may follow.
-        if in_function and not record.could_possibly_record():
+        recorded = record.could_possibly_record() or _gradients_follow.get()
+        if in_function and not recorded:
             return Bound()
         return Bound(argument=n)
 

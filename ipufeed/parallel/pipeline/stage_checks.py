@@ -127,6 +127,15 @@ def check_captures(graph: FuncGraph, allowed: set[int]) -> None:
         )
 
 
+def is_value(tensor: Tensor) -> bool:
+    """Whether a tensor is an eager one, with elements, and no handle of a queue."""
+    import tensorflow as tf
+
+    if not isinstance(tensor, tf.__internal__.EagerTensor) or _is_ours(tensor):
+        return False
+    return tensor.dtype not in (tf.resource, tf.variant)
+
+
 def _is_ours(tensor: Tensor) -> bool:
     """Whether a tensor is the handle of a queue."""
     import tensorflow as tf

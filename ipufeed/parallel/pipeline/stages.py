@@ -7,6 +7,7 @@ import contextvars
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ipufeed.device.program.loop_bound import gradients_follow
 from ipufeed.parallel.pipeline.gradients import differentiate
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.stage_checks import (
@@ -14,13 +15,14 @@ from ipufeed.parallel.pipeline.stage_checks import (
     check_captures,
     check_host_ops,
     check_sources,
+    is_value,
     named,
     tensors_of,
 )
 from ipufeed.parallel.pipeline.traced import Model, Traced
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
-from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Tensor
+from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Shape, Tensor
 
 if TYPE_CHECKING:
     from ipufeed.queues.infeed import IPUInfeedQueue
@@ -85,6 +87,8 @@ def trace(
             more, keywords = body_arguments(element)
             arguments = [*arguments, *more]
         allowed = {id(inside) for _, inside in graph.captures}
+        embed_values(graph)
+        trains = optimizer_function is not None
         structure: Nest = None
         for number, concurrent in enumerate(stages):
             outputs: list[Tensor] = []
@@ -93,7 +97,8 @@ def trace(
                 check_arity(function, position, stages, arguments, keywords)
                 with owned(traced, position), named(function, position):
                     first = len(graph.get_operations())
-                    structure = call(function, arguments, keywords)
+                    with gradients_follow() if trains else contextlib.nullcontext():
+                        structure = call(function, arguments, keywords)
                     check_host_ops(graph.get_operations()[first:], number)
                     outputs += tensors_of(structure, number, number == len(stages) - 1)
                 check_captures(graph, allowed)
@@ -106,6 +111,32 @@ def trace(
         if optimizer_function is not None:
             differentiate(model, optimizer_function)
     return model
+
+
+def embed_values(graph: FuncGraph) -> None:
+    """Makes constants of the eager tensors that stages use from now on.
+
+    Such as a positional encoding that a layer holds: each program has its own. The numbers
+    of queues stay arguments.
+    """
+    import tensorflow as tf
+
+    capture = graph.capture
+    # Holds the tensors, too, so that an identity is not used again.
+    constants: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def embedded(
+        tensor: Tensor, name: str | None = None, shape: Shape | None = None
+    ) -> Tensor:
+        if not is_value(tensor):
+            return capture(tensor, name, shape)
+        if id(tensor) not in constants:
+            with graph.as_default(), tf.control_dependencies(None):
+                constant = tf.constant(tensor.numpy(), tensor.dtype)
+            constants[id(tensor)] = (tensor, constant)
+        return constants[id(tensor)][1]
+
+    graph.capture = embedded
 
 
 def new_graph(name: str) -> FuncGraph:

@@ -8,6 +8,7 @@ from ipufeed.device.program import loops
 from ipufeed.device.program.steps import step, to_times
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.collectives.ops import cross_replica_sum, replication_index
+from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
@@ -79,3 +80,41 @@ def parts(outfeed, copies):
     return [
         tf.reshape(part, [-1, copies, 8]) for part in tf.nest.flatten(outfeed.dequeue())
     ]
+
+
+@pytest.mark.parametrize("kind", ["repeat", "while_loop"])
+def test_a_loop_in_a_stage_has_gradients(clean_system, kind):
+    """It gets a bound, since the gradients are built without a tape."""
+    configure(2)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors([1.0, 1.0]).repeat())
+    _ = infeed.initializer
+    strategy = IPUStrategy()
+    with strategy.scope():
+        weight = tf.Variable([1.0, 1.0])
+        optimizer = tf.keras.optimizers.SGD(0.01)
+
+    def cubed(x):
+        if kind == "repeat":
+            return loops.repeat(3, lambda each: each * weight, [x])
+        return loops.while_loop(
+            lambda i, _: i < 3,
+            lambda i, each: (i + 1, each * weight),
+            (0, x),
+            maximum_iterations=3,
+        )[1]
+
+    def update(loss):
+        return OptimizerFunctionOutput(optimizer, loss, variables=[weight])
+
+    @tf.function(jit_compile=True)
+    def program():
+        pipeline(
+            [cubed, tf.reduce_sum],
+            4,
+            infeed_queue=infeed,
+            outfeed_queue=IPUOutfeedQueue(),
+            optimizer_function=update,
+        )
+
+    strategy.run(program)
+    tf.debugging.assert_near(weight, [0.88, 0.88])  # 1 - 0.01 * 4 * 3
