@@ -13,7 +13,7 @@ from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import Steps, count_steps
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator
-from ipufeed.tf_types import Dataset, Nest, Spec
+from ipufeed.tf_types import Dataset, Nest, Spec, Tensor
 
 # Infeeds have no 64-bit dtypes.
 NARROWER = {"float64": "float32", "int64": "int32", "uint32": "int32"}
@@ -235,7 +235,8 @@ def zeros_of(dataset: Dataset) -> Nest:
 def narrow(dataset: Dataset) -> Dataset:
     """Casts a dataset's float64 to float32, and int64 and uint32 to int32.
 
-    A prefetch at its end is repeated after the cast.
+    A prefetch at its end is repeated after the cast. An integer that does not fit is an
+    InvalidArgumentError of the dataset.
     """
     import tensorflow as tf
 
@@ -248,9 +249,8 @@ def narrow(dataset: Dataset) -> Dataset:
 
     def cast(*element: Nest) -> Any:
         whole = element if isinstance(dataset.element_spec, tuple) else element[0]
-        return tf.nest.map_structure(
-            lambda x: tf.cast(x, NARROWER.get(x.dtype.name, x.dtype)), whole
-        )
+        flat = [_narrowed(each, i) for i, each in enumerate(tf.nest.flatten(whole))]
+        return tf.nest.pack_sequence_as(whole, flat)
 
     narrowed = dataset.map(cast, num_parallel_calls=tf.data.AUTOTUNE)
     if type(dataset).__name__ != "_PrefetchDataset":
@@ -259,8 +259,34 @@ def narrow(dataset: Dataset) -> Dataset:
     return narrowed.prefetch(int(tf.get_static_value(buffered._buffer_size)))
 
 
+def _narrowed(x: Tensor, component: int) -> Tensor:
+    import tensorflow as tf
+
+    narrower = NARROWER.get(x.dtype.name)
+    if narrower is None:
+        return x
+    result = tf.cast(x, narrower)
+    if not x.dtype.is_integer:
+        return result
+    fits = tf.reduce_all(tf.equal(tf.cast(result, x.dtype), x))
+    what = f"Component {component} of the data, of {x.dtype.name},"
+    with tf.control_dependencies([tf.debugging.Assert(fits, [_misfit(what)])]):
+        return tf.identity(result)
+
+
+def _misfit(what: str) -> str:
+    return (
+        f"{what} must have values that fit int32, which IPUs compute with, got larger "
+        "ones. Make them smaller before the model, as with a hash, or feed float32."
+    )
+
+
 def narrow_arrays(arguments: Nest) -> Nest:
-    """Casts arrays and tensors of a call's arguments as `narrow` does."""
+    """Casts arrays and tensors of a call's arguments as `narrow` does.
+
+    Raises:
+        ValueError: An integer does not fit.
+    """
     import tensorflow as tf
 
     def cast(each: Nest) -> Nest:
@@ -270,7 +296,10 @@ def narrow_arrays(arguments: Nest) -> Nest:
         if narrower is None or isinstance(each, tf.Tensor):
             with tf.device("/device:CPU:0"):
                 return each if narrower is None else tf.cast(each, narrower)
-        return each.astype(narrower)
+        result = each.astype(narrower)
+        if each.dtype.kind in "iu" and not np.array_equal(result, each):
+            raise ValueError(_misfit(f"An array of {each.dtype.name}"))
+        return result
 
     return tf.nest.map_structure(cast, arguments)
 

@@ -55,7 +55,7 @@ def _change_imported_keras3() -> None:
         return
     try:
         from ipufeed.keras import keras3
-        from ipufeed.keras.changes import encoding
+        from ipufeed.keras.changes import clipping, encoding
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"ipufeed cannot run models of Keras {keras.__version__} on an IPU: {error}. "
@@ -65,6 +65,7 @@ def _change_imported_keras3() -> None:
     keras3.note_stages()
     encoding.encode_without_bincount()
     keras3.accept_name()
+    clipping.sum_before_clipping()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
     for name in ("add", "pop"):

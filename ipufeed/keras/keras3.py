@@ -348,7 +348,8 @@ def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
 def accept_name() -> None:
     """Lets `apply_gradients` of Keras 3's optimizers take the `name` of Keras 2's.
 
-    A subclass that is written for Keras 2 passes it on to its base class.
+    A subclass that is written for Keras 2 passes it on to its base class. The variables
+    may be TensorFlow's, as those of a pipeline are.
     """
     apply = BaseOptimizer.apply_gradients
 
@@ -359,9 +360,24 @@ def accept_name() -> None:
         name: str | None = None,
     ) -> Tensor:
         del name
-        return apply(self, grads_and_vars)
+        return apply(self, _with_constraints(self, grads_and_vars))
 
     replace(BaseOptimizer, "apply_gradients", apply_gradients)
+
+
+def _with_constraints(
+    optimizer: BaseOptimizer, pairs: Iterable[GradAndVar]
+) -> list[GradAndVar]:
+    """Puts Keras's variables, which hold the constraints, in the place of TensorFlow's."""
+    constrained = {
+        id(each._value): each
+        for each in getattr(optimizer, "_trainable_variables", ())
+        if isinstance(each, keras.Variable) and each.constraint is not None
+    }
+    return [
+        (gradient, constrained.get(id(variable), variable))
+        for gradient, variable in pairs
+    ]
 
 
 def _symbolic(x: Nest) -> Nest:

@@ -143,6 +143,14 @@ CHANGES = {
         "takes the `name` of Keras 2, which its subclasses pass on",
         *("keras.keras3", "tests/keras/test_keras_optimizers.py"),
     ),
+    "keras.src.optimizers.base_optimizer.BaseOptimizer._backend_apply_gradients": Change(
+        "in an IPU's scope, adds up the gradients of replicas before it clips them",
+        *("keras.changes.clipping", "tests/keras/test_clipping.py"),
+    ),
+    "keras.src.backend.tensorflow.optimizer.TFOptimizer._all_reduce_sum_gradients": Change(
+        "adds up only what has not been added up before the clipping",
+        *("keras.changes.clipping", "tests/keras/test_clipping.py"),
+    ),
     "keras.src.saving.saving_lib._model_from_config": Change(
         "restores the IPU options of a saved model when it is loaded",
         *("keras.keras3", "tests/keras/test_keras_saving.py"),

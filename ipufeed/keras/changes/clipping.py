@@ -1,0 +1,56 @@
+"""Lets Keras 3's optimizers clip the sum of the replicas' gradients.
+
+Keras 3 clips the gradients of each replica, then adds these up; Keras 2 adds them up first,
+so that replicas equal a larger batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
+from keras.src.backend.tensorflow.optimizer import TFOptimizer
+from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+from ipufeed.device.program.strategy import current_strategy
+from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import GradAndVar, Tensor, Variable
+
+_are_sums: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "ipufeed_gradients_are_sums", default=False
+)
+
+
+def sum_before_clipping() -> None:
+    """Changes the optimizers' class; other strategies keep Keras's order."""
+    apply = BaseOptimizer._backend_apply_gradients
+    add_up = TFOptimizer._all_reduce_sum_gradients
+
+    def apply_sums(
+        self: TFOptimizer, grads: list[Tensor], variables: list[Variable]
+    ) -> None:
+        clips = self.clipnorm or self.global_clipnorm or self.clipvalue
+        if not clips or current_strategy() is None:
+            apply(self, grads, variables)
+            return
+        pairs = add_up(self, zip(grads, variables, strict=True))
+        with _summed():
+            apply(self, [gradient for gradient, _ in pairs], variables)
+
+    def add_up_once(
+        self: TFOptimizer, grads_and_vars: list[GradAndVar]
+    ) -> list[GradAndVar]:
+        return grads_and_vars if _are_sums.get() else add_up(self, grads_and_vars)
+
+    replace(BaseOptimizer, "_backend_apply_gradients", apply_sums)
+    replace(TFOptimizer, "_all_reduce_sum_gradients", add_up_once)
+
+
+@contextlib.contextmanager
+def _summed() -> Iterator[None]:
+    token = _are_sums.set(True)
+    try:
+        yield
+    finally:
+        _are_sums.reset(token)
