@@ -79,8 +79,8 @@ bool draws_from_a_seed(const Node& node) {
   return seed != 0 || seed2 != 0;
 }
 
-// XLA needs the size of a stack or list before it runs. A negative constant is no
-// limit: TensorFlow's gradients of loops have it outside of `compile`.
+// XLA needs the size of a stack or list before it runs. A negative constant sets none:
+// TensorFlow's gradients of loops have it outside of `compile`.
 bool is_unlimited(const AttrSlice& constant) {
   const tensorflow::TensorProto* value = nullptr;
   if (!tensorflow::TryGetNodeAttr(constant, "value", &value)) return false;
