@@ -126,9 +126,10 @@ class Program:
                 each.handle if isinstance(each, tf.Variable) else each
                 for each in arguments
             ]
-            return gen_functional_ops.stateful_partitioned_call(
+            results = gen_functional_ops.stateful_partitioned_call(
                 args=handles, Tout=types, f=function
             )
+            return results if types else []  # without results it is an operation
 
         program.__name__ = provided.PREFIX + self._application.name
         return tf.function(program, jit_compile=True, autograph=False)

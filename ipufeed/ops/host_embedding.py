@@ -123,18 +123,7 @@ class HostEmbedding:
                 "HostEmbedding embedding_tensor is not a tensorflow tensor, got "
                 f"{type(embedding_tensor).__name__}."
             )
-        if optimizer_spec is not None and not isinstance(
-            optimizer_spec, HostEmbeddingOptimizerSpec
-        ):
-            raise ValueError(
-                "HostEmbedding optimizer_spec is not a HostEmbeddingOptimizerSpec or None, "
-                f"got {type(optimizer_spec).__name__}."
-            )
-        if partition_strategy not in STRATEGIES:
-            raise ValueError(
-                f"Unknown partition strategy {partition_strategy}: it must be one of "
-                f"{', '.join(STRATEGIES)}."
-            )
+        _check_how(partition_strategy, optimizer_spec)
         check_name(name)
         check_table(embedding_tensor.shape, embedding_tensor.dtype)
         self._name = name
@@ -299,6 +288,7 @@ def create_host_embedding(
     import tensorflow as tf
 
     check_name(name)
+    _check_how(partition_strategy, optimizer_spec)  # before a variable has the name
     shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype)
     check_table(shape, dtype)
     v1 = tf.compat.v1
@@ -316,6 +306,21 @@ def create_host_embedding(
                 use_resource=True,
             )
     return HostEmbedding(name, variable, partition_strategy, optimizer_spec)
+
+
+def _check_how(partition_strategy: object, optimizer_spec: object) -> None:
+    if optimizer_spec is not None and not isinstance(
+        optimizer_spec, HostEmbeddingOptimizerSpec
+    ):
+        raise ValueError(
+            "HostEmbedding optimizer_spec is not a HostEmbeddingOptimizerSpec or None, "
+            f"got {type(optimizer_spec).__name__}."
+        )
+    if partition_strategy not in STRATEGIES:
+        raise ValueError(
+            f"Unknown partition strategy {partition_strategy}: it must be one of "
+            f"{', '.join(STRATEGIES)}."
+        )
 
 
 @host_calls.handler("embedding_lookup")

@@ -55,6 +55,22 @@ def test_a_call_gives_the_result_of_its_element(tmp_path):
     assert [each.tuple_index for each in inputs] == [0, 1]
 
 
+def test_a_function_may_return_nothing(tmp_path):
+    """Calls return what is enqueued."""
+    configure()
+    infeed, outfeed = queues(X)
+
+    def application():
+        loops.repeat(4, lambda x: outfeed.enqueue(x + 1), [], infeed)
+
+    path = experimental_application_compile_op(
+        application, output_path=tmp_path / "a.poplar_exec"
+    )
+    context = embedded_runtime_start(path, [], "engine")
+    (result,) = embedded_runtime_call([ones(2)], context)
+    assert result.numpy().tolist() == [3, 3, 3, 3]
+
+
 def test_nothing_is_compiled_in_the_process_that_calls(tmp_path):
     """The file has the code; it needs neither the Python of the function nor a cache."""
     path = compiled(tmp_path / "a.poplar_exec", freeze_variables=True)

@@ -268,10 +268,11 @@ def assign(
             continue
         if not isinstance(one, expected):
             number = "an int of at least 0, or " * (kind == "sequential")
+            value = f": {one}" if isinstance(one, int) else ""
             raise ValueError(
                 f"The pipeline stage assignment for layer {call.operation.name} in "
                 f"{model.name} must be {number}an instance of `{expected.__name__}`. "
-                f"Instead the assignment was of type {type(one).__name__}."
+                f"Instead the assignment was of type {type(one).__name__}{value}."
             )
         if one.layer is not call.operation or (
             kind != "sequential" and one.node_index != call.node_index

@@ -42,6 +42,14 @@ def test_wrong_arguments_are_refused():
         pass
 
 
+def test_a_refused_embedding_leaves_its_name_free():
+    with tf.Graph().as_default():
+        for wrong in ({"optimizer_spec": 0.1}, {"partition_strategy": "ROWS"}):
+            with pytest.raises(ValueError, match=r"HostEmbedding|ROWS"):
+                create_host_embedding("a", [3, 2], tf.float32, **wrong)
+        assert create_host_embedding("a", [3, 2], tf.float32) is not None
+
+
 ONES = np.ones([3, 2], np.float32)
 
 
