@@ -19,8 +19,12 @@ def size():
 
 
 def run_without_onednn(code):
-    """A new interpreter: TensorFlow chooses its allocator at its start."""
-    done = run_python(SETUP + code, forked=False, TF_ENABLE_ONEDNN_OPTS="0")
+    """A new interpreter: TensorFlow chooses its allocator at its start.
+
+    With one arena of malloc: each thread's own would reserve addresses under the limit.
+    """
+    environment = {"TF_ENABLE_ONEDNN_OPTS": "0", "MALLOC_ARENA_MAX": "1"}
+    done = run_python(SETUP + code, forked=False, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
