@@ -44,6 +44,10 @@ _UTILS = (
     | _at("device.flags.synthetic", "SyntheticDataCategory")
     | _at("device.program.variables", "move_variable_initialization_to_cpu")
     | _at("programs.exporting", "export_dataset_to_file export_inputs_to_file")
+    | _refused(
+        "extract_all_strings_from_event_trace extract_compile_reports "
+        "extract_execute_reports extract_graph_reports"
+    )
 )
 
 _REDUCTION_METHOD = _at(
@@ -84,6 +88,7 @@ _DISTRIBUTED = _at(
 # Graphcore's module below tensorflow.python.ipu -> its names -> the modules of ipufeed
 # that define them.
 MODULES: dict[str, dict[str, str]] = {
+    "autoshard": _refused("automatic_sharding ipu_autoshard"),
     "config": _CONFIG
     | _at("device.flags.flags", "running_on_ipu_model")
     | _refused(
@@ -199,6 +204,10 @@ MODULES: dict[str, dict[str, str]] = {
         "gradients_override_map matmul_gradients_override_map",
     )
     | _refused("accumulate_tagged_gradients create_resource_update"),
+    "ops.rnn_ops": _refused(
+        "PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM PopnnGRU PopnnLSTM"
+    ),
+    "ops.summary_ops": _refused("get_ipu_reports ipu_compile_summary"),
     "ops.rand_ops": _at("ops.rand_ops", "dropout"),
     "ops.reduce_scatter_op": _at(_COLLECTIVES, "reduce_scatter"),
     "ops.replication_ops": _at(_COLLECTIVES, "replication_index"),
@@ -260,8 +269,9 @@ _ALSO_AT_TOP = (
     "ops.all_to_all_op ops.application_compile_op ops.control_flow_ops "
     "ops.custom_ops ops.cross_replica_ops ops.embedded_runtime ops.embedding_ops "
     "ops.functional_ops ops.grad_util_ops ops.image_ops ops.internal_ops "
-    "ops.math_ops ops.nn_ops ops.normalization_ops ops.rand_ops "
-    "ops.reduce_scatter_op ops.replication_ops ops.slicing_ops ops.statistics_ops "
+    "ops.math_ops ops.nn_ops ops.normalization_ops ops.rand_ops ops.rnn_ops "
+    "ops.summary_ops ops.reduce_scatter_op ops.replication_ops ops.slicing_ops "
+    "ops.statistics_ops "
     "ops.within_replica_ops optimizers.cross_replica_optimizer "
     "optimizers.gradient_accumulation_optimizer "
     "optimizers.map_gradient_optimizer optimizers.sharded_optimizer"
