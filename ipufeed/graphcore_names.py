@@ -204,13 +204,12 @@ MODULES: dict[str, dict[str, str]] = {
         "gradients_override_map matmul_gradients_override_map",
     )
     | _refused("accumulate_tagged_gradients create_resource_update"),
-    "ops.rnn_ops": _refused(
-        "PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM PopnnGRU PopnnLSTM"
-    ),
-    "ops.summary_ops": _refused("get_ipu_reports ipu_compile_summary"),
     "ops.rand_ops": _at("ops.rand_ops", "dropout"),
     "ops.reduce_scatter_op": _at(_COLLECTIVES, "reduce_scatter"),
     "ops.replication_ops": _at(_COLLECTIVES, "replication_index"),
+    "ops.rnn_ops": _refused(
+        "PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM PopnnGRU PopnnLSTM"
+    ),
     "ops.slicing_ops": _at(
         "ops.slicing_ops", "sequence_slice sequence_slice_pack sequence_slice_unpack"
     ),
@@ -218,6 +217,7 @@ MODULES: dict[str, dict[str, str]] = {
         "ops.statistics_ops",
         "fixed_width_bins histogram histogram_normalize histogram_update",
     ),
+    "ops.summary_ops": _refused("get_ipu_reports ipu_compile_summary"),
     "ops.within_replica_ops": _at(
         "ops.within_replica_ops", "all_gather all_reduce reduce_scatter"
     ),
@@ -269,9 +269,9 @@ _ALSO_AT_TOP = (
     "ops.all_to_all_op ops.application_compile_op ops.control_flow_ops "
     "ops.custom_ops ops.cross_replica_ops ops.embedded_runtime ops.embedding_ops "
     "ops.functional_ops ops.grad_util_ops ops.image_ops ops.internal_ops "
-    "ops.math_ops ops.nn_ops ops.normalization_ops ops.rand_ops ops.rnn_ops "
-    "ops.summary_ops ops.reduce_scatter_op ops.replication_ops ops.slicing_ops "
-    "ops.statistics_ops "
+    "ops.math_ops ops.nn_ops ops.normalization_ops ops.rand_ops "
+    "ops.reduce_scatter_op ops.replication_ops ops.rnn_ops ops.slicing_ops "
+    "ops.statistics_ops ops.summary_ops "
     "ops.within_replica_ops optimizers.cross_replica_optimizer "
     "optimizers.gradient_accumulation_optimizer "
     "optimizers.map_gradient_optimizer optimizers.sharded_optimizer"

@@ -249,7 +249,10 @@ def narrow(dataset: Dataset) -> Dataset:
 
     def cast(*element: Nest) -> Any:
         whole = element if isinstance(dataset.element_spec, tuple) else element[0]
-        flat = [_narrowed(each, i) for i, each in enumerate(tf.nest.flatten(whole))]
+        flat = [
+            _narrowed(each, f"Component {i} of the data")
+            for i, each in enumerate(tf.nest.flatten(whole))
+        ]
         return tf.nest.pack_sequence_as(whole, flat)
 
     narrowed = dataset.map(cast, num_parallel_calls=tf.data.AUTOTUNE)
@@ -259,7 +262,8 @@ def narrow(dataset: Dataset) -> Dataset:
     return narrowed.prefetch(int(tf.get_static_value(buffered._buffer_size)))
 
 
-def _narrowed(x: Tensor, component: int) -> Tensor:
+def _narrowed(x: Tensor, what: str) -> Tensor:
+    """Casts a tensor; an integer that does not fit is an InvalidArgumentError."""
     import tensorflow as tf
 
     narrower = NARROWER.get(x.dtype.name)
@@ -269,15 +273,16 @@ def _narrowed(x: Tensor, component: int) -> Tensor:
     if not x.dtype.is_integer:
         return result
     fits = tf.reduce_all(tf.equal(tf.cast(result, x.dtype), x))
-    what = f"Component {component} of the data, of {x.dtype.name},"
-    with tf.control_dependencies([tf.debugging.Assert(fits, [_misfit(what)])]):
+    text = _misfit(what, x.dtype.name)
+    with tf.control_dependencies([tf.debugging.Assert(fits, [text])]):
         return tf.identity(result)
 
 
-def _misfit(what: str) -> str:
+def _misfit(what: str, dtype: str) -> str:
     return (
-        f"{what} must have values that fit int32, which IPUs compute with, got larger "
-        "ones. Make them smaller before the model, as with a hash, or feed float32."
+        f"{what}, of {dtype}, must have values that fit int32, which IPUs compute with, "
+        "got larger ones. Make them smaller before the model, as with a hash, or feed "
+        "float32."
     )
 
 
@@ -285,20 +290,23 @@ def narrow_arrays(arguments: Nest) -> Nest:
     """Casts arrays and tensors of a call's arguments as `narrow` does.
 
     Raises:
-        ValueError: An integer does not fit.
+        ValueError: An integer of an array does not fit.
+        tf.errors.InvalidArgumentError: One of a tensor.
     """
     import tensorflow as tf
 
     def cast(each: Nest) -> Nest:
         if not isinstance(each, (np.ndarray, np.generic, tf.Tensor)):
             return each
-        narrower = NARROWER.get(each.dtype.name)
-        if narrower is None or isinstance(each, tf.Tensor):
+        if isinstance(each, tf.Tensor):
             with tf.device("/device:CPU:0"):
-                return each if narrower is None else tf.cast(each, narrower)
+                return _narrowed(each, "A tensor")
+        narrower = NARROWER.get(each.dtype.name)
+        if narrower is None:
+            return each
         result = each.astype(narrower)
         if each.dtype.kind in "iu" and not np.array_equal(result, each):
-            raise ValueError(_misfit(f"An array of {each.dtype.name}"))
+            raise ValueError(_misfit("An array", each.dtype.name))
         return result
 
     return tf.nest.map_structure(cast, arguments)

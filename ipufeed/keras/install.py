@@ -64,7 +64,7 @@ def _change_imported_keras3() -> None:
     change(keras3.KIT, keras3.MODEL, keras3.TRAINER, keras3.COMPILER)
     keras3.note_stages()
     encoding.encode_without_bincount()
-    keras3.accept_name()
+    keras3.accept_arguments()
     clipping.sum_before_clipping()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))

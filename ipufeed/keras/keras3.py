@@ -345,11 +345,11 @@ def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
     replace(saving_lib, "_model_from_config", make)
 
 
-def accept_name() -> None:
-    """Lets `apply_gradients` of Keras 3's optimizers take the `name` of Keras 2's.
+def accept_arguments() -> None:
+    """Lets `apply_gradients` of Keras 3's optimizers take what Keras 2's take.
 
-    A subclass that is written for Keras 2 passes it on to its base class. The variables
-    may be TensorFlow's, as those of a pipeline are.
+    A `name`, which a subclass that is written for Keras 2 passes on to its base class; and
+    TensorFlow's variables, as those of a pipeline, whose constraints hold.
     """
     apply = BaseOptimizer.apply_gradients
 

@@ -140,7 +140,7 @@ CHANGES = {
         *("tf_patches.frozen_keras", "tests/keras/test_keras_optimizers.py"),
     ),
     "keras.src.optimizers.base_optimizer.BaseOptimizer.apply_gradients": Change(
-        "takes the `name` of Keras 2, which its subclasses pass on",
+        "takes the `name` of Keras 2, and keeps constraints of TensorFlow's variables",
         *("keras.keras3", "tests/keras/test_keras_optimizers.py"),
     ),
     "keras.src.optimizers.base_optimizer.BaseOptimizer._backend_apply_gradients": Change(

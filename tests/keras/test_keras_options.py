@@ -341,15 +341,17 @@ def test_synthetic_data_give_logs_of_zeros(model, flags):
     assert not predicted.any()
 
 
-@pytest.mark.parametrize("as_dataset", [True, False])
-def test_an_integer_that_does_not_fit_is_an_error(strategy, as_dataset):
+@pytest.mark.parametrize("given", ["dataset", "array", "tensor"])
+def test_an_integer_that_does_not_fit_is_an_error(strategy, given):
     """An infeed carries int32: 2**40 would become 0."""
     layers = [keras.Input((1,), dtype="int64"), keras.layers.Rescaling(1.0)]
     with strategy.scope():
         model = keras.Sequential(layers)
     x = np.array([[1], [2**40]])
     call = model.predict_on_batch
-    if as_dataset:
+    if given == "dataset":
         call, x = model.predict, tf.data.Dataset.from_tensors(x)
+    elif given == "tensor":
+        x = tf.constant(x)
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="fit int32"):
         call(x)

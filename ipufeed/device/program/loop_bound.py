@@ -17,9 +17,9 @@ _gradients_follow: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 @contextlib.contextmanager
-def gradients_follow() -> Iterator[None]:
-    """Gives, within it, loops in functions a bound: gradients are built without a tape."""
-    token = _gradients_follow.set(True)
+def gradients_may_follow(follow: bool) -> Iterator[None]:
+    """Sets, within it, whether loops get a bound for gradients that no tape announces."""
+    token = _gradients_follow.set(follow)
     try:
         yield
     finally:
