@@ -142,8 +142,10 @@ ALLOWED = {
         *("device.program", "device.system", "no_effect"),
     },
     "keras.checks": {"checks", "device.program", "errors", "python_ops", "tf_types"},
+    "keras.data": {"keras.checks", "tf_types"},
     "keras": {
-        *("keras.changes", "keras.checks", "keras.pipeline", "keras.layers", "queues"),
+        *("keras.changes", "keras.checks", "keras.data", "keras.layers"),
+        *("keras.pipeline", "queues"),
         *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "checks"),
         *("device.log", "device.program", "device.system"),
         *("no_effect", "once", "tf_patches", "tf_types"),

@@ -7,8 +7,9 @@ from typing import Any
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.checks.arguments import check_data, check_training
 from ipufeed.keras.checks.host_operations import check_texts
+from ipufeed.keras.data.shapes import zeros_of
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
-from ipufeed.keras.feed import Feed, feedable, zeros_of
+from ipufeed.keras.feed import Feed, feedable
 from ipufeed.keras.kit import CallbackList, Kit
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline.calls import Logs

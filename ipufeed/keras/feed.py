@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from ipufeed.device.log import LOGGER
-from ipufeed.keras.checks.batches import BatchCheck
+from ipufeed.keras.data.dtypes import narrow
+from ipufeed.keras.data.shapes import check_shapes
 from ipufeed.keras.kit import Source
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import Steps, count_steps
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator
-from ipufeed.tf_types import Dataset, Nest, Spec, Tensor
-
-# Infeeds have no 64-bit dtypes.
-NARROWER = {"float64": "float32", "int64": "int32", "uint32": "int32"}
+from ipufeed.tf_types import Dataset
 
 
 class Feed:
@@ -61,6 +55,8 @@ class Feed:
                 "The size of the dataset is unknown. It must give %d batches in an epoch.",
                 self.steps.epoch * replicas,
             )
+        if source.check is not None and not source.renewed:
+            source.check.most = self.steps.epoch * replicas * epochs
         self._state = state
         self._source = source
         self._iterator: IPUIterator | None = None
@@ -184,144 +180,3 @@ def feedable(source: Source) -> Dataset:
     dataset = narrow(source.dataset)
     check_shapes(dataset.element_spec)
     return dataset
-
-
-def with_shapes(
-    dataset: Dataset, batch: Nest, last: Nest = None, check: BatchCheck | None = None
-) -> tuple[Dataset, int | None]:
-    """Sets the shapes of a generator's dataset to those of its first batch.
-
-    Args:
-        dataset: Its elements have unknown dimensions.
-        batch: The first batch, as arrays.
-        last: The last batch, if it is known without reading all.
-        check: Of the batches; needed with `last`.
-
-    Returns:
-        The dataset; and the batch size if the last batch is smaller, else None.
-    """
-    import tensorflow as tf
-
-    spec = dataset.element_spec
-    specs = tf.nest.flatten(spec)
-    first = [np.shape(each) for each in tf.nest.flatten(batch) if each is not None]
-    dense = all(isinstance(each, tf.TensorSpec) for each in specs)
-    if not dense or len(first) != len(specs):
-        return dataset, None  # the infeed raises for what it cannot carry
-    if last is not None and check is not None and check.is_smaller(last):
-        return dataset, int(first[0][0])
-
-    def fixed(*element: Nest) -> Any:
-        whole = element if isinstance(spec, tuple) else element[0]
-        flat = [
-            tf.ensure_shape(each, shape)
-            for each, shape in zip(tf.nest.flatten(whole), first, strict=True)
-        ]
-        return tf.nest.pack_sequence_as(spec, flat)
-
-    return dataset.map(fixed), None
-
-
-def zeros_of(dataset: Dataset) -> Nest:
-    """Returns an element of zeros, on the host."""
-    import tensorflow as tf
-
-    with tf.device("/device:CPU:0"):
-        return tf.nest.map_structure(
-            lambda spec: tf.zeros(spec.shape, spec.dtype), dataset.element_spec
-        )
-
-
-def narrow(dataset: Dataset) -> Dataset:
-    """Casts a dataset's float64 to float32, and int64 and uint32 to int32.
-
-    A prefetch at its end is repeated after the cast. An integer that does not fit is an
-    InvalidArgumentError of the dataset.
-    """
-    import tensorflow as tf
-
-    specs = tf.nest.flatten(dataset.element_spec)
-    dtypes = [getattr(spec, "dtype", None) for spec in specs]
-    if not any(each is not None and each.name in NARROWER for each in dtypes):
-        return dataset
-    if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
-        return dataset  # the infeed raises for what it cannot carry
-
-    def cast(*element: Nest) -> Any:
-        whole = element if isinstance(dataset.element_spec, tuple) else element[0]
-        flat = [
-            _narrowed(each, f"Component {i} of the data")
-            for i, each in enumerate(tf.nest.flatten(whole))
-        ]
-        return tf.nest.pack_sequence_as(whole, flat)
-
-    narrowed = dataset.map(cast, num_parallel_calls=tf.data.AUTOTUNE)
-    if type(dataset).__name__ != "_PrefetchDataset":
-        return narrowed
-    buffered: Any = dataset  # only a prefetch has the size
-    return narrowed.prefetch(int(tf.get_static_value(buffered._buffer_size)))
-
-
-def _narrowed(x: Tensor, what: str) -> Tensor:
-    """Casts a tensor; an integer that does not fit is an InvalidArgumentError."""
-    import tensorflow as tf
-
-    narrower = NARROWER.get(x.dtype.name)
-    if narrower is None:
-        return x
-    result = tf.cast(x, narrower)
-    if not x.dtype.is_integer:
-        return result
-    fits = tf.reduce_all(tf.equal(tf.cast(result, x.dtype), x))
-    text = _misfit(what, x.dtype.name)
-    with tf.control_dependencies([tf.debugging.Assert(fits, [text])]):
-        return tf.identity(result)
-
-
-def _misfit(what: str, dtype: str) -> str:
-    return (
-        f"{what}, of {dtype}, must have values that fit int32, which IPUs compute with, "
-        "got larger ones. Make them smaller before the model, as with a hash, or feed "
-        "float32."
-    )
-
-
-def narrow_arrays(arguments: Nest) -> Nest:
-    """Casts arrays and tensors of a call's arguments as `narrow` does.
-
-    Raises:
-        ValueError: An integer of an array does not fit.
-        tf.errors.InvalidArgumentError: One of a tensor.
-    """
-    import tensorflow as tf
-
-    def cast(each: Nest) -> Nest:
-        if not isinstance(each, (np.ndarray, np.generic, tf.Tensor)):
-            return each
-        if isinstance(each, tf.Tensor):
-            with tf.device("/device:CPU:0"):
-                return _narrowed(each, "A tensor")
-        narrower = NARROWER.get(each.dtype.name)
-        if narrower is None:
-            return each
-        result = each.astype(narrower)
-        if each.dtype.kind in "iu" and not np.array_equal(result, each):
-            raise ValueError(_misfit("An array", each.dtype.name))
-        return result
-
-    return tf.nest.map_structure(cast, arguments)
-
-
-def check_shapes(element_spec: Spec) -> None:
-    """Raises ValueError if a dimension of an element is unknown."""
-    import tensorflow as tf
-
-    for spec in tf.nest.flatten(element_spec):
-        shape = getattr(spec, "shape", None)
-        if shape is not None and not shape.is_fully_defined():
-            raise ValueError(
-                f"The provided set of data contains a shape {shape} which is not fully "
-                "defined. Executing on IPU requires all dataset elements to have fully "
-                "defined shapes. If using batch() make sure to set `drop_remainder=True`. "
-                "Where a later map() loses the shape, set it again with tf.ensure_shape()."
-            )

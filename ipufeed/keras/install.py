@@ -19,9 +19,10 @@ from typing import Any
 from ipufeed.keras import calls, model_options, pipelining, saving
 from ipufeed.keras.changes import adapting
 from ipufeed.keras.checks.arguments import check_execution
-from ipufeed.keras.feed import narrow_arrays
+from ipufeed.keras.data.dtypes import narrow_arrays
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.programs import BUILT
+from ipufeed.keras.refusals import do_not_compile_for_host
 from ipufeed.keras.state import ModelState, existing_state, state_of
 from ipufeed.once import once
 from ipufeed.tf_types import KerasModel, NestFunction
@@ -151,6 +152,8 @@ def _dispatch(kit: Kit, stock: NestFunction, ours: NestFunction) -> NestFunction
     def method(self: KerasModel, *arguments: object, **keywords: object) -> object:
         state = state_of(self, kit)
         if state is None:
+            if stock.__name__ != "compile":
+                do_not_compile_for_host(self)
             return stock(self, *arguments, **keywords)
         with state.running, state.strategy.scope():
             return ours(self, state, *arguments, **keywords)

@@ -37,7 +37,8 @@ from keras.src.utils.python_utils import pythonify_logs
 
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
-from ipufeed.keras.feed import shuffle_again, with_shapes
+from ipufeed.keras.data.shapes import with_shapes
+from ipufeed.keras.feed import shuffle_again
 from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs

@@ -25,7 +25,8 @@ from tf_keras.src.utils import tf_utils
 from ipufeed.keras.changes import legacy
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
-from ipufeed.keras.feed import shuffle_again, with_shapes
+from ipufeed.keras.data.shapes import with_shapes
+from ipufeed.keras.feed import shuffle_again
 from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs

@@ -10,6 +10,7 @@ from typing import Any
 from ipufeed.device.program import executor
 from ipufeed.device.program.strategy import IPUStrategyV1, tracing_replicas_of
 from ipufeed.keras.checks.host_operations import check_operations
+from ipufeed.keras.data.dtypes import Packing
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
@@ -22,6 +23,7 @@ from ipufeed.tf_types import (
     Function,
     KerasModel,
     Nest,
+    NestFunction,
     Operation,
     Tensor,
 )
@@ -97,15 +99,18 @@ def build(
     infeed = IPUInfeedQueue(dataset, **{"device_ordinal": ordinal, **state.infeed})
     outfeed = IPUOutfeedQueue(device_ordinal=ordinal, **state.outfeed)
     names, packed = list[str](), list[Nest]()
+    sums = own.accumulate_outfeed and mode != "predict"
+    packing = Packing(sums)
 
     def finish(outputs: Nest, element: list[Tensor], losses: Tensor) -> Nest:
         if mode == "predict":
             packed[:] = [outputs]
-            return tf.nest.flatten(outputs)
+            return packing.pack(tf.nest.flatten(outputs))
         data = tf.nest.pack_sequence_as(dataset.element_spec, element)
         loss, logs = state.kit.finish_step(model, data, outputs, losses, mode)
         names[:] = list(logs)
-        return [loss, *logs.values()] if mode == "fit" else list(logs.values())
+        results = packing.pack(list(logs.values()))
+        return [loss, *results] if mode == "fit" else results
 
     stages = Stages(
         own.graph,
@@ -116,7 +121,6 @@ def build(
         functools.partial(_check_stage, model),
         finish,
     )
-    sums = own.accumulate_outfeed and mode != "predict"
     arguments = (_of_training if mode == "fit" else _of_inference)(model, state)
 
     @tracing_replicas_of(own.shards())  # Keras divides the loss by their number
@@ -133,18 +137,24 @@ def build(
         )
 
     def pack(flat: list[Tensor]) -> Nest:
+        flat = packing.unpack(flat)
         if mode == "predict":
             return tf.nest.pack_sequence_as(packed[0], flat)
         return dict(zip(names, flat, strict=True))
 
-    program.__name__ = name
-    return PipelinedProgram(
-        tf.function(program, jit_compile=True, autograph=False),
-        infeed,
-        outfeed,
-        pack,
-        count if sums else 1,
-    )
+    divisor = count if sums else 1
+    return PipelinedProgram(compiled(program, name), infeed, outfeed, pack, divisor)
+
+
+def compiled(function: NestFunction, name: str) -> Function:
+    """Returns the tf.function of a program; its name is that of logs and reports."""
+    import tensorflow as tf
+
+    function.__name__ = name
+    program = tf.function(function, jit_compile=True, autograph=False)
+    # TensorFlow counts the traces of all models' programs as those of one function.
+    program._omit_frequent_tracing_warning = True
+    return program
 
 
 def _check_stage(model: KerasModel, graph: FuncGraph, results: Nest) -> None:

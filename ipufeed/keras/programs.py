@@ -14,13 +14,14 @@ from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.keras.checks.host_operations import check_operations
+from ipufeed.keras.data.dtypes import Packing
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.metric_reduction import (
     ReplicatedMetricReductionMethod,
     reduce_on_device,
 )
-from ipufeed.keras.pipelined_program import PipelinedProgram, build
+from ipufeed.keras.pipelined_program import PipelinedProgram, build, compiled
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.arguments import (
@@ -51,12 +52,14 @@ class Program:
         function: The tf.function.
         outfeed: Its results: of all steps, or of the last one.
         metrics: The metrics of replicas; see ReplicaMetrics.
+        packing: Of its results.
         reduces: Whether the metrics of replicas are reduced on the device.
     """
 
     function: Function
     outfeed: IPUOutfeedQueue
     metrics: ReplicaMetrics
+    packing: Packing
     reduces: bool = True
 
     def begin(self, feed: Feed) -> Execute:
@@ -80,7 +83,7 @@ class Program:
 
     def unpack(self, results: Nest) -> Nest:
         """Converts results of the outfeed to logs or outputs."""
-        return results
+        return self.packing.unpack(results)
 
     def rows(self, execution: int) -> int:
         """Returns the number of results of an execution of `execution` steps."""
@@ -199,7 +202,8 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
     metrics = ReplicaMetrics(state.replicas())
     if mode != "predict":
         metrics.prepare(state.kit.metric_variables(model))
-    enqueue = _enqueue_reduced(outfeed, state, mode)
+    packing = Packing()
+    enqueue = _enqueue_reduced(outfeed, packing, state, mode)
     if mode == "fit" and (state.accumulation or 1) > 1:
         body = _accumulating(model, state, enqueue)
     else:
@@ -214,8 +218,8 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
         ):  # else the host has these operations
             check_operations(model, tf.compat.v1.get_default_graph())
 
-    function = _compiled(program, program_name(model, mode))
-    return Program(function, outfeed, metrics)
+    function = compiled(program, program_name(model, mode))
+    return Program(function, outfeed, metrics, packing)
 
 
 def trace_step(kit: Kit, model: KerasModel, zeros: Nest, mode: str) -> None:
@@ -259,15 +263,8 @@ def program_name(model: KerasModel, mode: str) -> str:
     return re.sub(r"\W", "_", f"{model.name}_{mode}")
 
 
-def _compiled(function: NestFunction, name: str) -> Function:
-    import tensorflow as tf
-
-    function.__name__ = name
-    return tf.function(function, jit_compile=True, autograph=False)
-
-
 def _enqueue_reduced(
-    outfeed: IPUOutfeedQueue, state: ModelState, mode: str
+    outfeed: IPUOutfeedQueue, packing: Packing, state: ModelState, mode: str
 ) -> Callable[[Nest], None]:
     """Returns the function that reduces a step's results over replicas and enqueues."""
     import tensorflow as tf
@@ -282,7 +279,7 @@ def _enqueue_reduced(
             results = tf.nest.map_structure(
                 lambda value: reduce_on_device(method, value, replicas), results
             )
-        outfeed.enqueue(results)
+        outfeed.enqueue(packing.pack(results))
 
     return enqueue
 

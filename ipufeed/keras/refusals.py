@@ -90,3 +90,26 @@ def refuse_keys(
     for key in keys:
         if key in kwargs:
             raise ValueError(f"Found `{key}` key in `{name}`. {why}")
+
+
+def do_not_compile_for_host(model: KerasModel) -> None:
+    """Sets `jit_compile` to False in a model of the host with weights on an IPU.
+
+    Such a model was made outside of the scope from layers that were made in it. XLA would
+    compile its steps for the host, where they cannot read the weights.
+    """
+    if not getattr(model, "jit_compile", False) or not model.built:
+        return
+    for layer in model.layers:
+        for weight in layer.weights:
+            device = getattr(getattr(weight, "_value", weight), "device", "") or ""
+            if "device:IPU" not in device:
+                continue
+            LOGGER.warning(
+                "The model `%s` was made outside of the IPUStrategy's scope, and its layer "
+                "`%s` has weights on %s: it runs op by op. Make the model in the scope, "
+                "so that it is compiled: `with strategy.scope(): model = ...`.",
+                *(model.name, layer.name, device.rpartition("/")[2]),
+            )
+            model.jit_compile = False
+            return

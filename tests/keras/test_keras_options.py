@@ -355,3 +355,25 @@ def test_an_integer_that_does_not_fit_is_an_error(strategy, given):
         x = tf.constant(x)
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="fit int32"):
         call(x)
+
+
+def test_models_made_outside_of_layers_on_the_ipu(strategy, kind, caplog):
+    """Keras 3 would compile them for the host, where XLA cannot read the weights."""
+    inputs = kind.Input((4,))
+    with strategy.scope():
+        hidden = kind.layers.Dense(3)(inputs)
+        model = kind.Model(inputs, kind.layers.Dense(2)(hidden))
+        model.compile(steps_per_execution=2)
+    x = np.ones([8, 4], np.float32)
+    features = kind.Model(inputs, hidden)
+    head = kind.Sequential([model, kind.layers.Dense(2)])
+    kernel, bias = model.layers[1].get_weights()
+
+    found = features.predict(x, batch_size=4, verbose=0)
+    np.testing.assert_allclose(found, x @ kernel + bias, rtol=1e-5)
+    head.compile("sgd", "mse")
+    head.fit(x, x[:, :2], verbose=0)
+    assert not np.array_equal(model.layers[1].get_weights()[0], kernel)
+    if kind is keras:
+        name = model.layers[1].name
+        assert f"its layer `{name}` has weights on device:IPU:0" in caplog.text

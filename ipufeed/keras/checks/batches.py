@@ -6,6 +6,7 @@ a traceback: the check keeps its error, which `fit` raises in its place.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -23,6 +24,8 @@ class BatchCheck:
     Attributes:
         count: The number of batches that were read.
         error: The error of a batch that differs, if there was one.
+        most: The batches that an iterator reads at most; None: all. A generator's others
+            are left to the next call: queues would read ahead.
 
     Threads: one at a time.
     """
@@ -30,6 +33,7 @@ class BatchCheck:
     def __init__(self, name: str, first: Nest = None) -> None:
         self.count = 0
         self.error: ValueError | None = None
+        self.most: int | None = None
         self._name = name
         self._first = None if first is None else _leaves(first)
 
@@ -39,7 +43,7 @@ class BatchCheck:
         """Returns a function that makes iterators whose batches are checked."""
 
         def checked() -> Iterator[Nest]:
-            for number, batch in enumerate(make()):
+            for number, batch in enumerate(itertools.islice(make(), self.most)):
                 try:
                     self.check(batch, number)
                 except ValueError as error:

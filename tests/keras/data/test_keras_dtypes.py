@@ -1,0 +1,120 @@
+"""Data and results of dtypes that the queues do not carry."""
+
+import keras_models
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipufeed.keras.data.dtypes import narrow, narrow_arrays
+
+X = np.random.default_rng(0).normal(size=(32, 4)).astype("float32")
+# A result of each dtype that outfeeds do not carry, computed from float32.
+RESULTS = {
+    "int64": lambda x: tf.argmax(x, -1) + 2**40,
+    "uint32": lambda x: tf.cast(tf.abs(x) * 3e8, tf.uint32),
+    "int16": lambda x: tf.cast(x * -7, tf.int16),
+    "bfloat16": lambda x: tf.cast(x, tf.bfloat16),
+    "float64": lambda x: tf.cast(x, tf.float64) * 1.0000001,
+    "complex64": lambda x: tf.complex(x, -x),
+}
+
+
+def of_all_dtypes(kind):
+    inputs = kind.Input((4,))
+    hidden = kind.layers.Dense(3, kernel_initializer="ones")(inputs)
+    hidden = kind.layers.Dense(3, kernel_initializer="identity")(hidden)
+    outputs = [hidden]
+    for make in RESULTS.values():
+        if kind is keras_models.keras:
+            shape = tuple(make(tf.zeros([4, 3])).shape[1:])
+            outputs.append(kind.layers.Lambda(make, output_shape=shape)(hidden))
+        else:
+            outputs.append(kind.layers.Lambda(make)(hidden))
+    return kind.Model(inputs, outputs)
+
+
+@pytest.mark.parametrize("how", ["synchronous", "asynchronous", "pipelined"])
+def test_predict_returns_each_dtype(strategy, kind, how):
+    want = of_all_dtypes(kind).predict(X, batch_size=4, verbose=0)
+    keras_models.configure(2 if how == "pipelined" else 1)
+    with strategy.scope():
+        model = of_all_dtypes(kind)
+        model.compile(steps_per_execution=4)
+        model.set_asynchronous_callbacks(how == "asynchronous")
+        if how == "pipelined":
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+            stages = model.get_pipeline_stage_assignment()
+            for number, each in enumerate(stages):
+                each.pipeline_stage = int(number > 0)
+            model.set_pipeline_stage_assignment(stages)
+        found = model.predict(X, batch_size=4, verbose=0)
+    for ours, theirs in zip(found, want, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_integer_metrics(strategy, sums):
+    """Pipelines may sum results in the outfeed: bits of halves cannot be added."""
+    import keras
+
+    class Updates(keras.metrics.Metric):
+        def __init__(self):
+            super().__init__(name="updates")
+            self.n = self.add_weight(shape=(), dtype="int64", initializer="zeros")
+
+        def update_state(self, y, prediction, sample_weight=None):
+            self.n.assign_add(2**33)
+
+        def result(self):
+            return self.n + 0
+
+    keras_models.configure(2)
+    with strategy.scope():
+        inputs = keras.Input((4,))
+        hidden = keras.layers.Dense(2)(inputs)
+        model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
+        model.compile("sgd", "mse", metrics=[Updates()], steps_per_execution=8)
+        model.set_pipelining_options(
+            gradient_accumulation_steps_per_replica=4, accumulate_outfeed=sums
+        )
+        stages = model.get_pipeline_stage_assignment()
+        for number, each in enumerate(stages):
+            each.pipeline_stage = int(number > 0)
+        model.set_pipeline_stage_assignment(stages)
+        logs = model.evaluate(X, X[:, :1], batch_size=4, verbose=0, return_dict=True)
+    # Sums become the mean over the eight mini-batches.
+    assert logs["updates"] == (4.5 if sums else 8) * 2**33
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "uint64", "bfloat16"])
+def test_inputs_are_cast(strategy, kind, dtype):
+    keras_models.configure(1)
+    values = tf.cast(tf.abs(X) * 4, dtype)
+    data = tf.data.Dataset.from_tensor_slices(values).batch(4, drop_remainder=True)
+    with strategy.scope():
+        model = kind.Sequential([kind.Input((4,)), kind.layers.Dense(1)])
+        model.compile(steps_per_execution=4)
+        found = model.predict(data, verbose=0)
+        kernel, _ = model.get_weights()
+    want = tf.cast(values, tf.float32).numpy() @ kernel
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [2**31, 2**63 + 5, 2**64 - 1])
+def test_large_uint64_do_not_fit(value):
+    """Also where their lower half is a number that would be cast back to the same."""
+    array = np.full([4], value, "uint64")
+    with pytest.raises(ValueError, match=r"of uint64, must .* fit int32"):
+        narrow_arrays(array)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="fit int32"):
+        next(iter(narrow(tf.data.Dataset.from_tensors(array))))
+
+
+def test_complex_inputs_are_refused_with_what_to_do(strategy, kind):
+    with strategy.scope():
+        model = kind.Sequential([kind.Input((4,)), kind.layers.Dense(1)])
+        model.compile(steps_per_execution=4)
+        data = tf.data.Dataset.from_tensor_slices(tf.complex(X, X))
+        with pytest.raises(ValueError, match=r"Component 0 .* complex64.* tf\.complex"):
+            model.predict(data.batch(4, drop_remainder=True), verbose=0)
