@@ -313,8 +313,8 @@ TEST(collective_runs_are_numbered_and_their_failures_kept) {
 
 TEST(one_program_at_a_time_is_in_a_collective_of_a_stream) {
   std::int64_t number = 0;
-  const auto begin = [&number](std::int64_t run, std::int64_t lane) {
-    return begin_collective_wait(6, lane, run, "a sum", &number);
+  const auto begin = [&number](std::int64_t run, std::int64_t stream) {
+    return begin_collective_wait(6, stream, run, "a sum", &number);
   };
   CHECK(begin(1, 7).ok());
   CHECK_EQ(number, 1);

@@ -3,8 +3,9 @@
 //   MutexLock lock(mutex);                        MutexLock lock(mutex);
 //   while (!ready) changed.wait(mutex);           ready = true; changed.notify_all();
 //
-// For threads that run at the same time and meet often, such as replicas: a wake-up by
-// the kernel takes some 5 us, the change itself a fraction of one.
+// For threads that run at the same time and wait for each other often, such as
+// replicas: a wake-up by the kernel takes some 5 us on an idle CPU, the change itself a
+// fraction of one.
 //
 // Memory order: what is guarded is read under the mutex alone. The count of changes
 // shows a waiter only that locking the mutex again may be worth it, so it is relaxed.
@@ -27,11 +28,13 @@ namespace ipufeed {
 
 class ChangeSignal {
  public:
-  // As long as the wake-up of a sleeper takes: with a shorter spin a waiter falls
-  // asleep while it waits for one that has been woken, which later does the same.
+  // Longer than the wake-up of a sleeper takes, also with a busy CPU: with a shorter
+  // spin a waiter falls asleep while it waits for one that has been woken, which later
+  // does the same.
   static constexpr std::int64_t kSpinNs = 20000;
 
-  // waiters: how many threads meet here. None spins if they cannot run all at once.
+  // waiters: the number of threads that wait for each other. None spins if they cannot
+  // run all at once.
   explicit ChangeSignal(std::size_t waiters)
       : spin_ns_(waiters <= static_cast<std::size_t>(usable_cpus()) ? kSpinNs : 0) {}
   ChangeSignal(const ChangeSignal&) = delete;

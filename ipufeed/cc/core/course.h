@@ -22,7 +22,7 @@ struct Mark {
   std::int64_t starved_ns = 0;
   std::int64_t blocked_ns = 0;
   std::int64_t depth_sum = 0;  // elements in the feed, summed over all samples
-  std::int64_t looks = 0;
+  std::int64_t samples = 0;
 };
 
 class MarkTable {
@@ -36,7 +36,7 @@ class MarkTable {
     return marks_.empty() || at_ns - marks_.back().at_ns >= interval_ns_;
   }
 
-  // Adds a mark if it is due. A mark at the time of the last one replaces it.
+  // Adds a mark; one at the time of the last replaces it. The caller checks due().
   void add(const Mark& mark) {
     if (!marks_.empty() && marks_.back().at_ns == mark.at_ns) {
       marks_.back() = mark;

@@ -31,7 +31,7 @@ class InfeedWaits {
   explicit InfeedWaits(std::int64_t number) : number_(number) {}
 
   // What the infeed of this pass has counted. Between two passes, that of the last one.
-  FeedStats look() {
+  FeedStats sample() {
     std::shared_ptr<Infeed> infeed;
     if (find_infeed(number_, &infeed).ok() && infeed != last_) {
       if (last_ != nullptr) {
@@ -123,7 +123,7 @@ class OutfeedConsumer {
     add(static_cast<const char*>(rows.data()),
         static_cast<std::int64_t>(rows.TotalBytes()));
     const std::int64_t count = rows.dim_size(0);
-    if (tally_.looks_now()) look();
+    if (tally_.must_sample()) sample();
     if (run_->is_over()) return absl::OkStatus();
     run_->begin_reading(count, results_.read_ns);
     if (results_.read_ns > 0) {
@@ -188,17 +188,17 @@ class OutfeedConsumer {
   void start_steady() {
     tally_.start_steady();
     if (options_.seconds_ns > 0) deadline_ns_ = out_->first_ns + options_.seconds_ns;
-    found_->infeed = infeed_.look();
+    found_->infeed = infeed_.sample();
     found_->outfeed = feed_->stats();
     starved_before_ns_ = infeed_.starved_ns();
     blocked_before_ns_ = infeed_.blocked_ns();
-    look();
+    sample();
   }
 
-  void look() {
-    const std::int64_t depth = infeed_.look().filled;
-    tally_.look(depth, infeed_.starved_ns() - starved_before_ns_,
-                infeed_.blocked_ns() - blocked_before_ns_);
+  void sample() {
+    const std::int64_t depth = infeed_.sample().filled;
+    tally_.sample(depth, infeed_.starved_ns() - starved_before_ns_,
+                  infeed_.blocked_ns() - blocked_before_ns_);
   }
 
   // Waits until none runs any more, for a limited time.
@@ -215,7 +215,7 @@ class OutfeedConsumer {
     out_->finished_ns = now_ns();
     out_->stopped = run_->stopped();
     if (out_->elements == 0) return;
-    out_->capacity = std::max(found_->infeed.capacity, infeed_.look().capacity);
+    out_->capacity = std::max(found_->infeed.capacity, infeed_.sample().capacity);
     tally_.finish(infeed_.starved_ns() - starved_before_ns_,
                   infeed_.blocked_ns() - blocked_before_ns_);
   }

@@ -14,7 +14,7 @@
 
 namespace ipufeed {
 
-// A result whose tensors exist.
+// A result of the executor: tensors, which are stored or copied.
 class WholeResult {
  public:
   explicit WholeResult(ResultElement* element) : element_(*element) {}
@@ -35,7 +35,7 @@ class WholeResult {
   ResultElement& element_;
 };
 
-// A result whose tensors are made only for the ring.
+// A result of a compiled program: bytes, of which the ring's tensors are made.
 class ResultOfParts {
  public:
   ResultOfParts(const std::vector<ResultPart>* parts, const std::string* queue)

@@ -77,7 +77,7 @@ class Consumer {
         TF_RETURN_IF_ERROR(take(&element));
         if (out_->elements == 1) start_steady(*feed, &deadline);
         if (traced) trace(asked_ns, got_ns, out_->bytes - bytes_before);
-        if (tally_.looks_now()) look(*feed);
+        if (tally_.must_sample()) sample(*feed);
         if (large_) feed->set_reader_nap(0);
         if (tally_.epoch_is_over()) tally_.end_epoch();
         if (tally_.has_all_epochs()) break;
@@ -164,7 +164,7 @@ class Consumer {
     if (options_.seconds_ns > 0) *deadline = out_->first_ns + options_.seconds_ns;
     starved_before_ns_ = feed.reader_stats().waited_ns;
     blocked_before_ns_ = feed.writer_stats().waited_ns;
-    look(feed);
+    sample(feed);
   }
 
   void trace(std::int64_t asked_ns, std::int64_t got_ns, std::int64_t bytes) const {
@@ -174,10 +174,10 @@ class Consumer {
            "");
   }
 
-  void look(const ElementFeed& feed) {
-    tally_.look(static_cast<std::int64_t>(feed.undelivered()),
-                feed.reader_stats().waited_ns - starved_before_ns_,
-                feed.writer_stats().waited_ns - blocked_before_ns_);
+  void sample(const ElementFeed& feed) {
+    tally_.sample(static_cast<std::int64_t>(feed.undelivered()),
+                  feed.reader_stats().waited_ns - starved_before_ns_,
+                  feed.writer_stats().waited_ns - blocked_before_ns_);
   }
 
   void finish(const ElementFeed& feed) {

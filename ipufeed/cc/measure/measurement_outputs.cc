@@ -86,7 +86,7 @@ absl::Status set_outputs(OpKernelContext* ctx, const Measurement& m) {
   std::vector<std::int64_t> marks;
   for (const Mark& mark : m.marks) {
     marks.insert(marks.end(), {mark.at_ns, mark.elements, mark.bytes, mark.starved_ns,
-                               mark.blocked_ns, mark.depth_sum, mark.looks});
+                               mark.blocked_ns, mark.depth_sum, mark.samples});
   }
   const auto mark_rows = static_cast<std::int64_t>(m.marks.size());
   return set_numbers(ctx, 6, marks, TensorShape({mark_rows, 7}));

@@ -2,7 +2,7 @@
 //
 //   count() count() count() ...                   each element, in order
 //     start_steady() after the first one
-//     look() where looks_now(), end_epoch() where epoch_is_over()
+//     sample() where must_sample(), end_epoch() where epoch_is_over()
 //   end_open_epoch(), finish()                    no further element
 //
 // Of the consumer's thread; other threads see MeasurementRun.
@@ -59,13 +59,13 @@ class Tally {
 
   // Every mark_ns, whatever the marks' distance has grown to. Not for each element: the
   // writer's counter stays in the writer's cache.
-  bool looks_now() const { return out_->last_ns >= next_look_ns_; }
+  bool must_sample() const { return out_->last_ns >= next_sample_ns_; }
 
   // depth: elements in the feed now. starved_ns, blocked_ns: from start_steady() on.
-  void look(std::int64_t depth, std::int64_t starved_ns, std::int64_t blocked_ns) {
-    next_look_ns_ = out_->last_ns + options_.mark_ns;
+  void sample(std::int64_t depth, std::int64_t starved_ns, std::int64_t blocked_ns) {
+    next_sample_ns_ = out_->last_ns + options_.mark_ns;
     depth_sum_ += depth;
-    ++looks_;
+    ++samples_;
     if (marks_.due(out_->last_ns)) mark(out_->last_ns, starved_ns, blocked_ns);
   }
 
@@ -110,7 +110,7 @@ class Tally {
  private:
   void mark(std::int64_t at_ns, std::int64_t starved_ns, std::int64_t blocked_ns) {
     marks_.add({at_ns, out_->elements, out_->bytes, starved_ns, blocked_ns, depth_sum_,
-                looks_});
+                samples_});
   }
 
   // The wait that ended without an element is counted separately.
@@ -157,10 +157,10 @@ class Tally {
   Epoch epoch_;
   std::int64_t epochs_ = 0;  // that have ended
   MarkTable marks_;
-  std::int64_t next_look_ns_ =
+  std::int64_t next_sample_ns_ =
       kNoDeadline;  // the first one is that of the steady state
   std::int64_t depth_sum_ = 0;
-  std::int64_t looks_ = 0;
+  std::int64_t samples_ = 0;
   std::int64_t next_epoch_ns_ = kNoDeadline;
   std::int64_t process_cpu_ns_ = 0;
 };

@@ -36,7 +36,7 @@ PhiloxRandom generator_of(const std::int32_t* seed) {
   return PhiloxRandom(counter, key);
 }
 
-// Numbers of which each group takes as many samples from the generator as it has.
+// Distributions that use one sample of the generator for each number.
 template <class Samples, class T>
 void fill_groups(PhiloxRandom generator, std::int64_t count, T* data) {
   Samples samples;

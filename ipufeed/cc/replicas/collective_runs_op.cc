@@ -44,7 +44,7 @@ begun: by IPU device, how many there have been.
 failed: likewise, the numbers of those that have failed last, the latest first; 0 for none.
 codes, messages: of their errors.
 ended: like `begun`, the last that has ended without an error.
-waits: of each collective that one waits in a line: its lane, the program's number, its own,
+waits: of each collective that one waits in a line: its stream, the program's number, its own,
   and what it is; with spaces between.
 )doc");
 
@@ -70,9 +70,9 @@ class CollectiveRunsOp : public Kernel {
       begun->vec<std::int64_t>()(ordinal) = runs.begun;
       ended->vec<std::int64_t>()(ordinal) = runs.ended;
       std::string lines;
-      for (const auto& [lane, wait] : runs.waits) {
+      for (const auto& [stream, wait] : runs.waits) {
         if (wait.is_over) continue;
-        absl::StrAppend(&lines, lane, " ", wait.run, " ", wait.number, " ", wait.what,
+        absl::StrAppend(&lines, stream, " ", wait.run, " ", wait.number, " ", wait.what,
                         "\n");
       }
       waits->vec<tensorflow::tstring>()(ordinal) = lines;

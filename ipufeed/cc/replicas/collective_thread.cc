@@ -147,7 +147,7 @@ void CollectiveThread::run() {
 absl::Status CollectiveThread::answer() {
   std::string message(kErrorSize, '\0');
   const int code = call_.function(
-      call_.lane, call_.checks ? 1 : 0, call_.reduction, call_.mean ? 1 : 0,
+      call_.stream, call_.checks ? 1 : 0, call_.reduction, call_.mean ? 1 : 0,
       call_.dtype, data_.data(), &reduced_, call_.count,
       reinterpret_cast<const int*>(&wanted_), call_.run, call_.number,
       call_.what.c_str(), message.data(), static_cast<std::int64_t>(message.size()));

@@ -23,13 +23,13 @@ namespace ipufeed {
 // The call of Python. Reduces the `count` elements of `data` with those of the other
 // processes, which call with the same; behind them there is room for kTags more.
 // reduced: receives the address of the result, which is valid until the next call for
-// the lane. checks: instead checks that the processes for which such a call waits are
-// alive, and in the same program. lane: the number of a stream; collectives of one
+// the stream. checks: instead checks that the processes for which such a call waits are
+// alive, and in the same program. stream: the number of a stream; collectives of one
 // stream follow each other, those of two streams may not; the same in all processes.
 // wanted: becomes 0 when no caller waits for the result any more. run:
 // Program::collective_run(). number, what: of CollectiveWait. The code is absl's; of an
 // error the message is written.
-using OnCollective = int (*)(std::int64_t lane, int checks, std::int64_t reduction,
+using OnCollective = int (*)(std::int64_t stream, int checks, std::int64_t reduction,
                              int mean, int dtype, void* data, const void** reduced,
                              std::int64_t count, const int* wanted, std::int64_t run,
                              std::int64_t number, const char* what, char* message,
@@ -38,7 +38,7 @@ constexpr std::int64_t kTags = 2;
 
 struct CollectiveCall {
   OnCollective function = nullptr;
-  std::int64_t lane = 0;
+  std::int64_t stream = 0;
   bool checks = false;
   std::int64_t reduction = 0;
   bool mean = false;

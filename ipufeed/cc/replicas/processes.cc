@@ -124,7 +124,7 @@ absl::Status reduce_piece(Program* program, const CollectiveRequest& request,
   const auto width = static_cast<std::size_t>(tensorflow::DataTypeSize(dtype));
   CollectiveCall call;
   call.function = on_collective.load(std::memory_order_acquire);
-  call.lane = std::int64_t{program->ordinal()} * kMostIpus + current_context().ipu;
+  call.stream = std::int64_t{program->ordinal()} * kMostIpus + current_context().ipu;
   call.reduction = static_cast<std::int64_t>(request.reduction);
   call.mean = request.collective == Collective::kMean;
   call.dtype = dtype;
@@ -144,11 +144,11 @@ absl::Status reduce_piece(Program* program, const CollectiveRequest& request,
     if (bytes > 0) std::memcpy(piece, each->input, bytes);
     piece += bytes;
   }
-  TF_RETURN_IF_ERROR(begin_collective_wait(program->ordinal(), call.lane, call.run,
+  TF_RETURN_IF_ERROR(begin_collective_wait(program->ordinal(), call.stream, call.run,
                                            call.what, &call.number));
   thread->start(call, nullptr);
   const absl::Status status = wait_for_answer(program, call, thread);
-  end_collective_wait(program->ordinal(), call.lane);
+  end_collective_wait(program->ordinal(), call.stream);
   TF_RETURN_IF_ERROR(status);
   program->step_clock().take(now_ns());  // as of replicas: replica_lowering.cc
   const std::byte* reduced = thread->reduced();

@@ -46,11 +46,11 @@ void end_collective_run(int ordinal, std::int64_t run, const absl::Status& statu
   runs.failed[0] = {run, status};
 }
 
-absl::Status begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
+absl::Status begin_collective_wait(int ordinal, std::int64_t stream, std::int64_t run,
                                    std::string what, std::int64_t* number) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
-  CollectiveWait& wait = devices.of(ordinal).waits[lane];
+  CollectiveWait& wait = devices.of(ordinal).waits[stream];
   if (wait.run > 0 && !wait.is_over) {
     return absl::FailedPreconditionError(absl::StrCat(
         "Program number ", run,
@@ -66,10 +66,10 @@ absl::Status begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t 
   return absl::OkStatus();
 }
 
-void end_collective_wait(int ordinal, std::int64_t lane) {
+void end_collective_wait(int ordinal, std::int64_t stream) {
   Devices& devices = Devices::get();
   MutexLock lock(devices.mutex);
-  devices.of(ordinal).waits[lane].is_over = true;
+  devices.of(ordinal).waits[stream].is_over = true;
 }
 
 CollectiveRuns collective_runs(int ordinal) {

@@ -35,7 +35,7 @@ struct CollectiveRuns {
   // Those that have failed last, the latest first: one is often followed by others that
   // fail for it.
   std::array<FailedRun, 8> failed;
-  std::map<std::int64_t, CollectiveWait> waits;  // by stream (lane): see processes.h
+  std::map<std::int64_t, CollectiveWait> waits;  // by stream: see processes.h
 };
 
 // Any thread. A number for a program that begins on an IPU device, from 1.
@@ -43,11 +43,11 @@ std::int64_t begin_collective_run(int ordinal);
 // The program is over, well or not.
 void end_collective_run(int ordinal, std::int64_t run, const absl::Status& status);
 
-// A program enters a collective of a stream (lane), and leaves it. Gives the
+// A program enters a collective of a stream, and leaves it. Gives the
 // collective's number; an error, and nothing to leave, while another program is in one.
-absl::Status begin_collective_wait(int ordinal, std::int64_t lane, std::int64_t run,
+absl::Status begin_collective_wait(int ordinal, std::int64_t stream, std::int64_t run,
                                    std::string what, std::int64_t* number);
-void end_collective_wait(int ordinal, std::int64_t lane);
+void end_collective_wait(int ordinal, std::int64_t stream);
 
 CollectiveRuns collective_runs(int ordinal);
 

@@ -83,8 +83,8 @@ class Program {
   Leased* leased(Leased::Kind kind, std::int64_t number);
 
   // Leases a feed until the program ends: it is not deleted until then, and no other
-  // program gets it. Fails if another program has it. If a thread of the program has
-  // been faster, out is the feed that it has leased.
+  // program gets it. Fails if another program has it. If another thread
+  // of the program leased it first, out is that lease.
   absl::Status lease(std::shared_ptr<Leased> feed, Leased** out);
 
   // When the steps of this thread's IPU begin and end: the queue calls record what
@@ -120,9 +120,9 @@ class Program {
   // From now on program_runs(number()) holds, until the program's end. Any thread.
   void announce();
 
-  // The program is over: gives its feeds back, and lets go of the step. Before the step
-  // gets the end, which may destroy what this refers to. The destructor does it,
-  // too.
+  // The program is over: returns its feeds, and drops its reference to the step. To be
+  // called before the step's end, which may destroy what this refers to. The destructor
+  // does it, too.
   void end(const absl::Status& status);
 
  private:
@@ -154,7 +154,7 @@ class Program {
   std::map<int, StepClock> step_clocks_ IPUFEED_GUARDED_BY(mutex_);
   // What the queue calls of each element look up, without the mutex: the first feeds of
   // feeds_ in their order, and the clocks of the first IPUs. Written with the mutex;
-  // the release orders what they point to before a look that finds them, by an acquire.
+  // the release is paired with the acquire of the look-up that finds them.
   static constexpr std::size_t kFast = 16;
   std::array<std::atomic<Leased*>, kFast> fast_feeds_{};
   std::array<std::atomic<StepClock*>, kFast> fast_clocks_{};

@@ -114,16 +114,27 @@ bool has_no_size(const Node& node) {
          is_unlimited(size->attrs());
 }
 
+// The node that makes an input, such as that of max_size:output:0; or null.
+const tensorflow::NodeDef* source_of(const std::string_view input,
+                                     const tensorflow::FunctionDef& function) {
+  const std::string_view name = input.substr(0, input.find(':'));
+  const auto found = absl::c_find_if(
+      function.node_def(),
+      [&](const tensorflow::NodeDef& each) { return each.name() == name; });
+  return found == function.node_def().end() ? nullptr : &*found;
+}
+
 bool has_no_size(const tensorflow::NodeDef& node,
                  const tensorflow::FunctionDef& function) {
   if (grows(node.op(), AttrSlice(node))) return true;
-  const int limit = limit_of(node.op());
+  // Gradients of loops outside of `compile` keep the length of a list in another one.
+  const bool is_list = node.op() == "TensorListReserve";
+  const int limit = is_list ? 1 : limit_of(node.op());
   if (limit < 0 || limit >= node.input_size()) return false;
-  const std::string_view input = node.input(limit);  // such as max_size:output:0
-  const std::string_view name = input.substr(0, input.find(':'));
-  return absl::c_any_of(function.node_def(), [&](const tensorflow::NodeDef& each) {
-    return each.name() == name && each.op() == "Const" && is_unlimited(AttrSlice(each));
-  });
+  const tensorflow::NodeDef* const size = source_of(node.input(limit), function);
+  if (size == nullptr) return false;
+  return is_list ? size->op() == "TensorListPopBack"
+                 : size->op() == "Const" && is_unlimited(AttrSlice(*size));
 }
 
 // A conditional on whether a variable has a value: XLA reads those of both branches.

@@ -77,7 +77,7 @@ std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
 
 // Whether a program gives something to the outside, or asks for its replica's number.
 // One that only draws random numbers does not: its results are those of the first copy.
-bool is_told_apart(const xla::HloModuleProto& module) {
+bool observes_copies(const xla::HloModuleProto& module) {
   for (const auto& computation : module.computations()) {
     for (const auto& each : computation.instructions()) {
       const std::string& name = each.custom_call_target();
@@ -93,7 +93,7 @@ bool is_told_apart(const xla::HloModuleProto& module) {
 // count the memory of an IPU, and find the parameters that would share theirs in the
 // attribute. Returns whether it is such a program.
 bool without_aliases(xla::HloModuleProto* module) {
-  if (!is_told_apart(*module)) return false;
+  if (!observes_copies(*module)) return false;
   std::vector<std::int64_t> in_place;
   for (const auto& each : module->input_output_alias().entries()) {
     in_place.push_back(each.parameter_number());
@@ -159,12 +159,12 @@ class Compiler : public XlaDeviceCompilerClient {
     if (!has_listener()) {
       return compile_by_xla(client(), options, result);
     }
-    const bool is_told_apart = without_aliases(result.computation->mutable_proto());
+    const bool observes_copies = without_aliases(result.computation->mutable_proto());
     const int shards = shards_of_program(options, result);
     TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result, shards));
     const auto build_options = compiled->executable->build_options();
     return std::make_unique<xla::LocalExecutable>(
-        make_executable(std::move(compiled), updates(result), shards, is_told_apart,
+        make_executable(std::move(compiled), updates(result), shards, observes_copies,
                         std::exchange(ipu_programs, {})),
         client()->mutable_backend(), build_options);
   }

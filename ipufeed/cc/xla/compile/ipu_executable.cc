@@ -86,13 +86,13 @@ bool has_collectives(const xla::Executable& executable) {
 class IpuExecutable : public xla::Executable {
  public:
   IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged,
-                int shards, bool is_told_apart,
+                int shards, bool observes_copies,
                 std::vector<std::shared_ptr<Compiled>> ipu_programs)
       : Executable(compiled->executable->executable()->shared_module()),
         compiled_(std::move(compiled)),
         unchanged_(std::move(unchanged)),
         shards_(shards),
-        is_told_apart_(is_told_apart),
+        observes_copies_(observes_copies),
         ipu_programs_(std::move(ipu_programs)),
         has_collectives_(any_part(ipufeed::has_collectives)),
         draws_seeds_(any_part(ipufeed::draws_seeds)) {}
@@ -163,7 +163,7 @@ class IpuExecutable : public xla::Executable {
     }
     // A part of a program that runs replicated already is not replicated again.
     if (context.program == nullptr || context.replicas > 1 ||
-        context.pipeline != nullptr || !is_told_apart_) {
+        context.pipeline != nullptr || !observes_copies_) {
       return inner()->ExecuteAsyncOnStream(options, std::move(arguments));
     }
     return run_copies(options, std::move(arguments), context);
@@ -296,7 +296,7 @@ class IpuExecutable : public xla::Executable {
   const int shards_;
   // Whether it can be observed how many copies of a program run: those that take and
   // give nothing, and do not ask for their number, all compute the same.
-  const bool is_told_apart_;
+  const bool observes_copies_;
   const std::vector<std::shared_ptr<Compiled>> ipu_programs_;
   const bool has_collectives_;
   const bool draws_seeds_;
@@ -310,9 +310,9 @@ int results_of(const xla::Shape& shape) {
 
 std::unique_ptr<xla::Executable> make_executable(
     std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
-    bool is_told_apart, std::vector<std::shared_ptr<Compiled>> ipu_programs) {
+    bool observes_copies, std::vector<std::shared_ptr<Compiled>> ipu_programs) {
   return std::make_unique<IpuExecutable>(std::move(compiled), std::move(unchanged),
-                                         shards, is_told_apart,
+                                         shards, observes_copies,
                                          std::move(ipu_programs));
 }
 

@@ -40,10 +40,10 @@ int results_of(const xla::Shape& shape);
 // What TensorFlow runs.
 //   unchanged      results where the program does not run
 //   shards         IPUs that one copy is spread over: as many copies run as there are
-//   for is_told_apart  whether it can be observed how many copies run ipu_programs that
-//   it starts: valid as long as this
+//   for observes_copies  whether it can be observed how many copies run ipu_programs
+//   that it starts: valid as long as this
 std::unique_ptr<xla::Executable> make_executable(
     std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
-    bool is_told_apart, std::vector<std::shared_ptr<Compiled>> ipu_programs);
+    bool observes_copies, std::vector<std::shared_ptr<Compiled>> ipu_programs);
 
 }  // namespace ipufeed
