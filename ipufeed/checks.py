@@ -94,6 +94,22 @@ def as_int(name: str, value: object, or_else: str = "") -> int:
     )
 
 
+def check_function(name: str, value: object) -> None:
+    """Raises TypeError unless an argument can be called."""
+    if not callable(value):
+        raise TypeError(
+            f"`{name}` must be a function, got {type(value).__name__} {value!r}."
+        )
+
+
+def check_name(value: object) -> None:
+    """Raises TypeError unless the argument `name` is a str or None."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(
+            f"`name` must be a str or None, got {type(value).__name__} {value!r}."
+        )
+
+
 def as_member(kinds: type[Member], value: object) -> Member:
     """Returns a member of an enumeration, given as it is or by its name in any case.
 

@@ -21,7 +21,7 @@ from ipufeed.tf_types import KerasModel, Nest, Tensor
 
 EAGERLY = (
     "Keras models cannot run eagerly when using `IPUStrategy`. Set `run_eagerly=False` "
-    "when calling `compile`."
+    "when calling `compile`, and do not call `tf.config.run_functions_eagerly(True)`."
 )
 
 
@@ -272,7 +272,9 @@ def _prepare(
     arguments: dict[str, Any],
 ) -> Feed:
     """Checks the data, and creates all variables."""
-    if model.run_eagerly:
+    import tensorflow as tf
+
+    if model.run_eagerly or tf.config.functions_run_eagerly():
         raise RuntimeError(EAGERLY)
     source = state.kit.source(model, {**arguments, "steps": steps, "epochs": epochs})
     per_execution = state.kit.steps_per_execution(model)

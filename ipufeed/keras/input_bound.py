@@ -60,6 +60,6 @@ class InputBound(keras.callbacks.Callback):  # type: ignore[misc]
             else "its pipeline is fast enough"
         )
         LOGGER.info(
-            "Epoch %d of `%s`: the device waited for data during %.0f %% of %.2f s: %s.",
+            "Epoch %d of `%s`: the device waited for data during %.0f %% of %.3g s: %s.",
             *(epoch + 1, self.model.name, 100 * fraction, ran_s, verdict),
         )

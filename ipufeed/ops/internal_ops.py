@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import check_name, flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops import host_calls
 from ipufeed.parallel.pipeline.stages import current_accumulation_count
@@ -45,14 +45,18 @@ def print_tensor(input: TensorLike, name: str = "") -> Tensor:  # noqa: A002 - G
 
     Args:
         input: A tensor of numbers or bools.
-        name: The printed name. Default: the tensor's.
+        name: The printed name, a str. Default: the tensor's.
 
     Returns:
         The operation (eagerly: None). In version 1 graphs the program's function must
         return it or a tensor that depends on it.
+
+    Raises:
+        TypeError: `name` is not a str.
     """
     import tensorflow as tf
 
+    check_name(name)
     tensor = tf.convert_to_tensor(input)
     if not name and not tf.executing_eagerly():
         name = tensor.name.partition(":")[0]

@@ -65,8 +65,8 @@ def group_norm(
         A tensor like inputs.
 
     Raises:
-        TypeError: The number of groups or the axis is not an integer, or epsilon is not a
-            number.
+        TypeError: The inputs are not floats, the number of groups or the axis is not an
+            integer, or epsilon is not a number.
         ValueError: The shape, the axis, the number of groups or epsilon is invalid; or a
             variable without a scope is created in a tf.function.
     """
@@ -264,6 +264,10 @@ def _normalised(
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"`epsilon` must be finite and at least 0, got {epsilon}.")
     inputs = tf.convert_to_tensor(inputs)
+    if not inputs.dtype.is_floating:
+        raise TypeError(
+            f"`inputs` must be floats, got {inputs.dtype.name}. Cast them with tf.cast."
+        )
     axis, channels = _channels(inputs, channels_axis)
     groups = _checked_groups(channels if groups is None else groups, channels)
     if epsilon < SMALLEST_EPSILON:

@@ -37,6 +37,7 @@ def sequence_slice(
         A tensor like dst.
 
     Raises:
+        TypeError: The dtypes do not match, or numbers or offsets are not integers.
         ValueError: The shapes do not match.
     """
     import tensorflow as tf
@@ -47,6 +48,10 @@ def sequence_slice(
         raise ValueError(
             "num_elems, src_offsets and dst_offsets must have matching, nonzero shapes of "
             f"rank 1. Got {counts.shape}, {from_rows.shape} and {to_rows.shape}."
+        )
+    if dst.dtype != src.dtype:
+        raise TypeError(
+            f"src and dst must be of one dtype, got {src.dtype.name} and {dst.dtype.name}."
         )
     if not dst.shape[1:].is_compatible_with(src.shape[1:]):
         raise ValueError(
@@ -70,6 +75,7 @@ def sequence_slice_unpack(
         [total_elements, ...].
 
     Raises:
+        TypeError: Numbers or offsets are not integers.
         ValueError: The shapes do not match.
     """
     import tensorflow as tf
@@ -108,6 +114,7 @@ def sequence_slice_pack(
         A tensor like dst.
 
     Raises:
+        TypeError: The dtypes do not match, or numbers or offsets are not integers.
         ValueError: The shapes do not match.
     """
     import tensorflow as tf
@@ -120,7 +127,14 @@ def sequence_slice_pack(
 def _parts(*values: Tensor) -> list[Tensor]:
     import tensorflow as tf
 
-    return [tf.cast(tf.convert_to_tensor(each), tf.int32) for each in values]
+    tensors = [tf.convert_to_tensor(each) for each in values]
+    for each in tensors:
+        if not each.dtype.is_integer:
+            raise TypeError(
+                "The numbers of rows and the offsets must be integers, got a tensor of "
+                f"{each.dtype.name}. Cast it with tf.cast."
+            )
+    return [tf.cast(each, tf.int32) for each in tensors]
 
 
 def _is_list(tensor: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.tf_types import Tensor, TensorLike
 
 
@@ -17,10 +17,12 @@ def fixed_width_bins(inputs: TensorLike, n_bins: int) -> Tensor:
         [n_bins], of the inputs' dtype.
 
     Raises:
+        TypeError: `n_bins` is not an int.
         ValueError: There are no levels.
     """
     import tensorflow as tf
 
+    n_bins = as_int("n_bins", n_bins)
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
     inputs = tf.convert_to_tensor(inputs)

@@ -23,13 +23,13 @@ from typing import Any
 
 from ipufeed import _native, ending
 from ipufeed.once import once
-from ipufeed.queues.constant_sizes import explain_bincount
 from ipufeed.queues.library_errors import (
     explain_thrown,
     texts_of_function,
     texts_of_graph,
 )
 from ipufeed.queues.placement import explain_resource
+from ipufeed.queues.xla_errors import explain_xla
 from ipufeed.tf_patches.changes import replace
 
 
@@ -157,7 +157,7 @@ def _explaining(run: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return run(self, *args, **kwargs)
         except errors.OpError as error:
-            explain_bincount(error)
+            explain_xla(error)
             explain_thrown(error, texts_of_graph(self.graph))
             raise
 
@@ -341,7 +341,7 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(self, *args, **kwargs)
         except errors.InvalidArgumentError as error:
             explain_resource(error)
-            explain_bincount(error)
+            explain_xla(error)
             raise
         except errors.OpError as error:
             name = args[0] if args else kwargs["name"]

@@ -145,7 +145,7 @@ def explain_resource(error: errors.OpError) -> None:
     if found:
         error._message += (
             f"\n{found[1]} is on the host, and the program runs on {found[2]}: create it, "
-            "or the object that owns it, such as a tf.random.Generator, inside "
+            "or the object that owns it, such as a tf.random.Generator or a layer, inside "
             "`with strategy.scope():`."
         )
 

@@ -50,6 +50,10 @@ CHANGES = {
         "refuses a strategy's program with results of float64 before it runs",
         *("device.program.float64", "tests/programs/test_float64.py"),
     ),
+    "tensorflow.python.ops.gradients_util._GradientsHelper": Change(
+        "sets the largest number of iterations of a function's loops, which XLA needs",
+        *("device.program.loop_bound", "tests/programs/test_loop_bounds.py"),
+    ),
     "tensorflow.python.framework.ops.Graph._create_op_internal": Change(
         "raises SystemExit in a daemon thread, at the end of the process", *_ENDING
     ),

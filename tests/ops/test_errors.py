@@ -197,3 +197,40 @@ def test_a_small_epsilon_is_warned_of(caplog):
         norms.layer_norm(X, epsilon=1e-6)
 
     assert "can lead to NaN" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (
+            "`inputs` must be floats, got int32",
+            lambda: norms.layer_norm(X.astype("i4")),
+        ),
+        (
+            "`n_bins` must be an int, got str '3'",
+            lambda: stats.fixed_width_bins(X, "3"),
+        ),
+        (
+            "one dtype, got float16 and float32",
+            lambda: slices.sequence_slice(X, X.astype("f2"), I2, I2, I2, True),
+        ),
+        (
+            "must be integers, got a tensor of float32",
+            lambda: slices.sequence_slice(X, X, I2.astype("f4"), I2, I2, True),
+        ),
+        (
+            "`name` must be a str or None, got int 5",
+            lambda: ipu.internal_ops.print_tensor(X, name=5),
+        ),
+        ("`computation` must be a function", lambda: ipu.ipu_compiler.compile(3)),
+        ("`body` must be a function", lambda: ipu.loops.repeat(2, 3, [])),
+        (
+            "`condition` must be a function",
+            lambda: ipu.loops.while_loop(True, lambda x: x, [1.0]),
+        ),
+    ],
+)
+def test_arguments_of_other_types(words, call):
+    """Named before anything is built of them."""
+    with pytest.raises(TypeError, match=re.escape(words)):
+        call()

@@ -74,3 +74,10 @@ def test_a_string_that_a_compiled_loop_carries_is_refused():
         run([1.0, "abc"])
     with executor_scope("tensorflow"):
         assert run(["abc"]).numpy() == b"abc"
+
+
+def test_a_condition_of_several_values_is_refused():
+    with pytest.raises(ValueError, match=r"boolean scalar, got .* \(2,\)"):
+        tf.function(
+            lambda: loops.while_loop(lambda x: x < [1.0, 2.0], lambda x: x, [0.0])
+        )()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ipufeed.checks import check_function
 from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.system.device_names import ordinal_of
@@ -40,11 +41,12 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
     Raises:
         PlacementError: No op that `computation` builds or returns is on an IPU: use
             `ipu_scope`, around the call or in it.
-        TypeError: `inputs` is not a list or tuple.
+        TypeError: `inputs` is not a list or tuple, or `computation` not a function.
         ValueError: The results contain an EstimatorSpec.
     """
     import tensorflow as tf
 
+    check_function("computation", computation)
     inputs = checked_inputs(inputs)
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-from collections.abc import Iterator
+import functools
+import inspect
+import weakref
 from dataclasses import dataclass
 
 from ipufeed.checks import as_int
+from ipufeed.once import once
 from ipufeed.queues.chain import host_number
-from ipufeed.tf_types import Tensor, TensorLike
+from ipufeed.tf_patches.changes import replace
+from ipufeed.tf_types import Graph, Nest, Operation, Tensor, TensorLike
 
-_gradients_follow: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "ipufeed_gradients_follow", default=False
-)
-
-
-@contextlib.contextmanager
-def gradients_may_follow(follow: bool) -> Iterator[None]:
-    """Sets, within it, whether loops get a bound for gradients that no tape announces."""
-    token = _gradients_follow.set(follow)
-    try:
-        yield
-    finally:
-        _gradients_follow.reset(token)
+_BOUND_INPUT = 1  # of a While operation: after its counter
 
 
 @dataclass(frozen=True)
@@ -37,10 +27,12 @@ class Bound:
         context: A constant for TensorFlow's version 1 loop, which uses it only if
             gradients are built. None: unknown, or the loop is not of version 1.
         argument: The maximum_iterations of TensorFlow's version 2 loop.
+        later: The same, for a loop whose gradients only tf.gradients may build later.
     """
 
     context: Tensor | None = None
     argument: int | None = None
+    later: int | None = None
 
     @staticmethod
     def of(n: TensorLike | None, use_while_v1: bool) -> Bound:
@@ -53,14 +45,57 @@ class Bound:
         n = int(n)
         if not 0 <= n < 2**31:  # the error is raised elsewhere
             return Bound()
+        n = max(n, 1)  # XLA has no lists of no values
         in_function = tf.compat.v1.get_default_graph().building_function
         if not in_function and use_while_v1:
             return Bound(context=tf.constant(n, tf.int32, name="maximum_iterations"))
         # In a function the tape exists already; in a graph tf.gradients may follow.
-        recorded = record.could_possibly_record() or _gradients_follow.get()
-        if in_function and not recorded:
-            return Bound()
+        if in_function and not record.could_possibly_record():
+            return Bound(later=n)
         return Bound(argument=n)
+
+    def note(self, result: Tensor) -> None:
+        """Records the loop that has this result, in case tf.gradients needs its bound."""
+        if self.later is None:
+            return
+        _bound_by_gradients()
+        op = result.op
+        while op.type == "Identity":
+            op = op.inputs[0].op
+        if op.type in ("While", "StatelessWhile"):
+            _unbounded.setdefault(op.graph, []).append((op, self.later))
+
+
+# The loops of a function's graph that have no bound, and the one that they would have.
+_unbounded: weakref.WeakKeyDictionary[Graph, list[tuple[Operation, int]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+@once
+def _bound_by_gradients() -> None:
+    """Makes tf.gradients set the bounds of the loops in the graph that it follows.
+
+    The condition of a loop without a bound does not read its input of that name. So the
+    program depends on the number only from there on.
+    """
+    import tensorflow as tf
+    from tensorflow.python.ops import gradients_util
+
+    stock = gradients_util._GradientsHelper
+    signature = inspect.signature(stock)
+
+    @functools.wraps(stock)
+    def helper(*arguments: Nest, **keywords: Nest) -> Nest:
+        bound = signature.bind(*arguments, **keywords).arguments
+        graph = bound.get("src_graph") or tf.compat.v1.get_default_graph()
+        for op, n in _unbounded.pop(graph, []):
+            with graph.as_default(), tf.control_dependencies(None):
+                limit = tf.constant(n, tf.int32, name="maximum_iterations")
+            op._update_input(_BOUND_INPUT, limit)
+        return stock(*arguments, **keywords)
+
+    replace(gradients_util, "_GradientsHelper", helper)
 
 
 def run_time_value(name: str, n: TensorLike) -> Tensor:

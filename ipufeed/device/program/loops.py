@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import check_function, flags_checked
 from ipufeed.device.program import executor, outside_compilation
 from ipufeed.device.program.loop_bound import Bound, run_time_value
 from ipufeed.device.program.loop_version import loop_version
@@ -69,6 +69,7 @@ def repeat(
     """
     import tensorflow as tf
 
+    check_function("body", body)
     _check_queue(infeed_queue)
     values = _listed(inputs)
     _check_arity(body, values, infeed_queue, condition=False)
@@ -115,6 +116,8 @@ def while_loop(
             changes the dtypes.
         ValueError: See `repeat`.
     """
+    check_function("condition", condition)
+    check_function("body", body)
     _check_queue(infeed_queue)
     values = _listed(inputs)
     _check_arity(condition, values, infeed_queue, condition=True)
@@ -129,7 +132,13 @@ def while_loop(
     user_condition = as_user_function(condition)
 
     def continues(i: Tensor, *state: Tensor) -> Tensor:
-        holds = tf.reshape(tf.convert_to_tensor(user_condition(*state)), [])
+        holds = tf.convert_to_tensor(user_condition(*state))
+        if (holds.shape.num_elements() or 1) != 1:
+            raise ValueError(
+                "`condition` must return a boolean scalar, got a tensor of shape "
+                f"{holds.shape}. Reduce it, as with tf.reduce_all."
+            )
+        holds = tf.reshape(holds, [])
         return holds if limit is None else tf.logical_and(i < limit, holds)
 
     first = tf.constant(0, tf.int32 if limit is None else limit.dtype)
@@ -149,16 +158,16 @@ def _build_while(
     """
     import tensorflow as tf
 
-    return list(
-        tf.while_loop(
-            condition,
-            body,
-            values,
-            parallel_iterations=1,
-            maximum_iterations=bound.argument,
-            name="",
-        )
+    results = tf.while_loop(
+        condition,
+        body,
+        values,
+        parallel_iterations=1,
+        maximum_iterations=bound.argument,
+        name="",
     )
+    bound.note(results[0])
+    return list(results)
 
 
 def _wrap_body(

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import check_name, flags_checked
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.program.variables import contents_of
@@ -171,6 +171,7 @@ def pipeline(
     """
     import tensorflow as tf
 
+    check_name(name)
     count = checks.check_mini_batches(gradient_accumulation_count)
     repeats = checks.check_count(repeat_count, "repeat_count", least=1)
     serialization = checks.check_count(

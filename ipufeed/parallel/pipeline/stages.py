@@ -7,7 +7,6 @@ import contextvars
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ipufeed.device.program.loop_bound import gradients_may_follow
 from ipufeed.parallel.pipeline.gradients import differentiate
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.stage_checks import (
@@ -96,8 +95,7 @@ def trace(
                 check_arity(function, position, stages, arguments, keywords)
                 with owned(traced, position), named(function, position):
                     first = len(graph.get_operations())
-                    with gradients_may_follow(optimizer_function is not None):
-                        structure = call(function, arguments, keywords)
+                    structure = call(function, arguments, keywords)
                     check_host_ops(graph.get_operations()[first:], number)
                     outputs += tensors_of(structure, number, number == len(stages) - 1)
                 check_captures(graph, allowed)

@@ -74,6 +74,13 @@ def test_what_is_not_compiled_or_runs_eagerly(strategy):
         model.compile("sgd", "mse", run_eagerly=True)
         with pytest.raises(RuntimeError, match="Keras models cannot run eagerly when"):
             model.fit(models.dataset(), verbose=0, shuffle=False)
+        model.compile("sgd", "mse")
+        tf.config.run_functions_eagerly(True)
+        try:
+            with pytest.raises(RuntimeError, match=r"run_functions_eagerly\(True\)"):
+                model.fit(models.dataset(), verbose=0, shuffle=False)
+        finally:
+            tf.config.run_functions_eagerly(False)
         with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
             model.fit(models.dataset(), nonsense=1)
 

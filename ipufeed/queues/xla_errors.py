@@ -1,0 +1,50 @@
+"""Adds the remedy to XLA's errors about what it cannot compile."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorflow.python.framework import errors
+
+_NODE = re.compile(r"\{\{node (\S*DenseBincount\S*)\}\}")
+# XLA's texts, and the remedies. Those of bincount: for data of an infeed, for those that a
+# loop computes, and for those that a layer computes.
+_REMEDIES = (
+    (
+        re.compile(
+            r"of DenseBincount operator as a compile-time constant|"
+            r"op DenseBincount must be a compile-time constant|"
+            r"(?s:Dynamic inferencing on custom call.*\{\{node \S*DenseBincount)"
+        ),
+        "tf.math.bincount{node} computes the size of its result from the values, also with "
+        "minlength=maxlength, and a compiled program needs it in advance. With the "
+        "constant size n write tf.math.unsorted_segment_sum(tf.ones_like(x), x, n), which "
+        "drops values from n on.",
+    ),
+    (
+        re.compile(r"XLA compilation requires a fixed tensor list size"),
+        "The gradient of a loop keeps the values of each iteration, and a compiled program "
+        "needs their largest number in advance: give `n` of loops.repeat, or "
+        "`maximum_iterations` of the loop, as a Python int. A tf.TensorArray needs its "
+        "`size`, and no `dynamic_size`.",
+    ),
+    (
+        re.compile(r"Detected unsupported operations when trying to compile graph"),
+        "Operations that XLA does not have run on the host: in "
+        "`with ipu.scopes.outside_compilation_scope():`, in the dataset, or in a function "
+        "without `jit_compile=True`. In place of tf.print use "
+        "ipu.internal_ops.print_tensor.",
+    ),
+)
+
+
+def explain_xla(error: errors.OpError) -> None:
+    """Adds the remedy to an error of XLA's compiler; others are unchanged."""
+    for text, remedy in _REMEDIES:
+        if text.search(error.message):
+            found = _NODE.search(error.message)
+            node = f" ({found[1]!r})" if found else ""
+            error._message += "\n" + remedy.format(node=node)
+            return
