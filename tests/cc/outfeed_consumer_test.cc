@@ -320,7 +320,7 @@ TEST(waits_of_the_infeed_are_summed_up_over_passes) {
     for (std::size_t i = 1; i < out.marks.size(); ++i) {
       CHECK(out.marks[i].starved_ns >= out.marks[i - 1].starved_ns);
       CHECK(out.marks[i].blocked_ns >= out.marks[i - 1].blocked_ns);
-      CHECK(out.marks[i].looks >= out.marks[i - 1].looks);
+      CHECK(out.marks[i].samples >= out.marks[i - 1].samples);
     }
   }
 }
