@@ -80,7 +80,7 @@ def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
     value = tf.convert_to_tensor(value)
     if value.dtype.name not in (*_SUMMED, *_CAST):
         raise TypeError(
-            f"Processes exchange tensors of {', '.join((*_SUMMED, *_CAST))}, got "
+            f"Collectives between processes take tensors of {', '.join((*_SUMMED, *_CAST))}, got "
             f"{value.dtype.name}."
         )
     if size() == 1:
@@ -232,6 +232,9 @@ def _program(dtype: DType, shape: tuple[int, ...], replicas: int) -> Tensor:
     def host_collective(value: TensorLike) -> Tensor:
         return _rows(value, replicas)
 
+    # A name for each program: several of one name are reported as compiled again.
+    sizes = "x".join(map(str, shape)) or "scalar"
+    host_collective.__name__ = f"host_collective_{dtype.name}_{sizes}"
     return tf.function(
         host_collective,
         jit_compile=True,

@@ -9,6 +9,7 @@ first says what it gets of them.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from typing import Any
@@ -41,9 +42,14 @@ def error_of(function: Any, value: tf.Tensor) -> list[str]:
 
 def on_the_host() -> None:
     kinds = tf.distribute.ReduceOp
+    warnings = list[str]()
+    handler = logging.Handler("WARNING")
+    handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("ipufeed").addHandler(handler)
     for dtype in ("float32", "float16", "int32", "int64", "bool", "uint8", "float64"):
         value = np.array([INDEX, 1 + INDEX, 0]).astype(dtype)
         say(f"gather {dtype}", host.allgather(value).numpy().tolist())
+    say("warnings", warnings)
     value = np.float32([1.5, np.nan, np.inf]) * (INDEX + 1)
     say("broadcast", [str(each) for each in host.broadcast(value, 1).numpy()])
     say("sum", host.allreduce(np.float32([INDEX + 1, 0.5])).numpy().tolist())
