@@ -1,6 +1,6 @@
 """Programs with queues, as the benchmarks of loops and queues run them.
 
-What is timed is the queues and the loop. The datasets therefore cost next to nothing:
+What is timed is the queues and the loop. The datasets therefore cost 0.5 us an element:
 one tensor again and again, without AUTOTUNE, whose hand-over between threads takes
 longer than all that is measured here.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def source(tensors: Any) -> Any:
-    """A dataset that gives `tensors` for ever, at half a microsecond each."""
+    """A dataset that repeats `tensors` without an end, at half a microsecond each."""
     import tensorflow as tf
 
     options = tf.data.Options()

@@ -7,10 +7,10 @@
 
 Each pipeline has three to five stages of 1 to 4 ms in random order: maps, serial and
 parallel, now and then behind a prefetch. The slowest of them is at least 30 % slower than
-the others. What is planted says which stage holds the pipeline back and with what share:
+the others. What is planted says which stage holds the pipeline back and with what fraction:
 stages in one thread add up, a parallel one's calls each fetch and compute, all functions
-take the pool's threads in turn, and the slowest such unit is the period. Printed are how
-often that stage came first, how far its share was off, and for --gain how far the
+take the pool's threads one by one, and the slowest such station is the period. Printed are
+how often that stage came first, how far its fraction was off, and for --gain how far the
 predicted gain of making it twice as fast was from the gain measured with the stage planted
 at half its cost.
 

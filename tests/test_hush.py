@@ -9,7 +9,7 @@ from ipufeed._quiet_import import LEVEL, quiet_stderr
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch):
-    """The user has not asked for a level."""
+    """The user has not set a level."""
     monkeypatch.delenv(LEVEL, raising=False)
 
 

@@ -30,7 +30,7 @@ MARKS = "not native and not soak and not measured"
 
 
 def main() -> int:
-    """Prints what came of it with each Python; 1 if one failed or is asked for in vain."""
+    """Prints the outcome for each Python; returns 1 if one failed or is not there."""
     parser = argparse.ArgumentParser(prog="python tools/build_wheel.py")
     parser.add_argument("--to", type=Path, help="where the wheel is to be kept")
     parser.add_argument(

@@ -48,28 +48,6 @@ FORMS = (
         rf"|\b({IS}{GAP}no)(?={GAP}\w)(?!{GAP}(?:longer|more|larger)\b)",
         "is not a",
     ),
-)
-# Further forms, in the folders that are free of them.
-PLAIN = (
-    *("ipufeed/applications/", "ipufeed/executable/", "ipufeed/tf_patches/"),
-    *("ipufeed/benchmark/graph/", "ipufeed/benchmark/stages/"),
-    *("ipufeed/benchmark/advice/", "ipufeed/benchmark/cold/"),
-    *("ipufeed/benchmark/scaleout/", "ipufeed/benchmark/report/"),
-    *("ipufeed/render/", "ipufeed/sources/"),
-    *("docs/result.md", "docs/read-the-report.md", "docs/bottleneck.md"),
-    *("docs/scale-out.md", "docs/sources.md", "docs/ci.md"),
-    *("docs/programs.md", "docs/device-side.md", "docs/operations.md"),
-    *("docs/configuration.md", "docs/statistics.md"),
-    *("ipufeed/benchmark/cli/", "ipufeed/benchmark/comparing/"),
-    *("ipufeed/benchmark/load/", "ipufeed/benchmark/loaders/"),
-    *("ipufeed/benchmark/measuring/", "ipufeed/benchmark/plugin/"),
-    *("ipufeed/benchmark/process/", "ipufeed/benchmark/result/"),
-    *("ipufeed/benchmark/selftest/", "ipufeed/benchmark/device/"),
-    *("ipufeed/cc/", "ipufeed/device/", "ipufeed/keras/", "ipufeed/ops/"),
-    *("ipufeed/parallel/", "ipufeed/programs/", "ipufeed/queues/"),
-    *("docs/keras.md", "docs/pipelines.md"),
-)
-PLAIN_FORMS = (
     (rf"\b(of{GAP}ours)\b", "of ipufeed, or its name"),
     (rf"\b(does{GAP}no{GAP}harm)\b", "is idempotent"),
     (rf"\b(so{GAP}often)\b", "this number of times, or the argument's name"),
@@ -90,10 +68,7 @@ PLAIN_FORMS = (
     (rf"\b(so{GAP}long)\b(?!{GAP}as)", "this long, or the duration's name"),
     (r"\b(stretch(?:es)?)\b", "interval, window"),
 )
-PATTERNS, PLAIN_PATTERNS = (
-    [(re.compile(form, re.IGNORECASE), instead) for form, instead in forms]
-    for forms in (FORMS, PLAIN_FORMS)
-)
+PATTERNS = [(re.compile(form, re.IGNORECASE), instead) for form, instead in FORMS]
 
 # (path, text of the line) -> why it stays, such as a quoted message of TensorFlow's.
 ROWS = "a row of a trace, which programs read"
@@ -133,8 +108,7 @@ def finds(path: str, source: str) -> Iterator[str]:
     """Gives `path:line: form: what to write` for each find, in order of the forms."""
     lines = source.splitlines()
     text = texts_of(source) if path.endswith(".py") else source
-    further = PLAIN_PATTERNS if path.startswith(PLAIN) else []
-    for pattern, instead in (*PATTERNS, *further):
+    for pattern, instead in PATTERNS:
         for match in pattern.finditer(text):
             if match[1] is None:
                 continue

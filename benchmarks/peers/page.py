@@ -13,8 +13,8 @@ HEAD = """# Performance
 
 `python -m benchmarks.peers --write` has measured and written all of this page on {date}:
 {cpu}, {cpus} CPUs, {memory:.0f} GiB, Linux {kernel}, Python {python},
-TensorFlow {tensorflow}. All of a table was measured in turns in one run; figures are
-medians with the quartiles of the repeats. Ratios of a table are worth more than its
+TensorFlow {tensorflow}. The rows of a table were measured alternately in one run; figures
+are medians with the quartiles of the repeats. Ratios of a table are worth more than its
 figures, which are this machine's. What the project promises to reach is measured by
 `python -m benchmarks.targets`.
 """

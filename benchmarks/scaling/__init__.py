@@ -10,8 +10,9 @@
     memory       of an infeed's ring, by depth and bytes of an element
 
 Each is a module of `axes`, and runs in a process of its own. All points of an axis are
-measured in turns, `repeats` times; a figure is the median with the quartiles. The sentences
-about bends are made from the figures (`bends`). --write makes docs/performance/scaling.md.
+measured alternately, `repeats` times; a figure is the median with the quartiles. The
+sentences about bends are made from the figures (`bends`). --write makes
+docs/performance/scaling.md.
 """
 
 from collections.abc import Mapping, Sequence

@@ -22,9 +22,9 @@ HEAD = """# How costs grow with the work
 
 `python -m benchmarks.scaling --write` has measured and written all of this page on {date}:
 {cpu}, {cpus} CPUs, {memory:.0f} GiB, Linux {kernel}, Python {python},
-TensorFlow {tensorflow}. All points of a table were measured in turns; figures are medians
-with the quartiles of the repeats. The sentences are made from the figures: a bend is where
-a curve begins to grow, to fall, or to do neither, on logarithmic axes.
+TensorFlow {tensorflow}. All points of a table were measured alternately; figures are
+medians with the quartiles of the repeats. The sentences are made from the figures: a bend
+is where a curve begins to grow, to fall, or to do neither, on logarithmic axes.
 """
 WIDTH, HEIGHT = 760, 320
 COLOURS = (BLUE, ORANGE, PURPLE, GREEN)

@@ -1,4 +1,4 @@
-"""Measures all points of an axis in turns.
+"""Measures all points of an axis alternately.
 
 What slows the machine down for a while then slows down all of them.
 """

@@ -91,7 +91,7 @@ def stop(repeats: int) -> Row:
 
 
 def sleeping(seconds: float) -> Any:
-    """An endless source that sleeps so long for each element of 64 bytes."""
+    """Returns an endless source that sleeps for each element of 64 bytes."""
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 

@@ -17,7 +17,7 @@ def rows(quick: bool) -> list[Row]:
     repeats = 3 if quick else 11
     return [
         *tiny(repeats, 20_000 if quick else 100_000),
-        # Two threads take turns at 16 us each: what else runs shows at once.
+        # Two threads alternate at 16 us each: other load shows at once.
         *sized("medium (32x28x28x1)", pipelines.medium(), 5 * repeats, 5000),
         *sized("large (32x224x224x3)", pipelines.large(), repeats, 100),
         *records(repeats, 2000),

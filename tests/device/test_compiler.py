@@ -1,4 +1,4 @@
-"""What ipu_compiler.compile promises: one program, and results in the shape asked for."""
+"""What ipu_compiler.compile promises: one program, and results in the requested shape."""
 
 from typing import NamedTuple
 
@@ -194,7 +194,7 @@ def test_the_program_is_on_the_device_of_its_scope(graph):
 
 @pytest.mark.parametrize("device", ["", "/device:CPU:0", "/cpu:0"])
 def test_a_program_outside_of_an_ipus_scope_is_refused(graph, device):
-    """In the words that programs look for, with the way out."""
+    """In the words that programs match, with the remedy."""
     with tf.device(device), pytest.raises(PlacementError) as caught:
         compiler.compile(lambda: tf.constant(1.0))
 

@@ -20,7 +20,7 @@ FOR_EVER_S = 1e5  # a test that waits for its end hangs
 
 
 def run(executor, count, body, infeed=None):
-    """Runs the body so often, as one program."""
+    """Runs the body `count` times, as one program."""
     function = tf.function(
         lambda: loops.repeat(count, body, infeed_queue=infeed),
         jit_compile=executor == "xla",

@@ -56,7 +56,7 @@ def test_inside_a_function_a_plain_one_may_be_run(executor, strategy):
 
 
 def test_a_plain_function_is_refused_in_eager_mode(strategy):
-    """In the words of the original, with the way out."""
+    """In the words of the original, with the remedy."""
     with pytest.raises(
         ValueError, match=r"does not support eager execution. Either conv"
     ):

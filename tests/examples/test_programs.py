@@ -328,7 +328,7 @@ def test_a_stream_gives_each_result_once_and_ends(lines):
 
 @pytest.mark.process
 def test_a_dataset_of_twice_the_step_keeps_half_of_the_device_busy(lines):
-    """At most half, whatever the machine does: no sleep is shorter than asked for."""
+    """At most half, whatever the machine does: no sleep is shorter than its duration."""
     first, second = lines("step_time")
     au, starved = map(
         int, re.fullmatch(r"utilisation (\d+)%, starved (\d+)%", second).groups()
@@ -370,7 +370,7 @@ def test_a_keras_model_learns_from_two_queues(lines):
 
 @pytest.mark.process
 def test_loops_nest_and_end_by_a_condition(lines):
-    """Each loop takes its elements in turn, and what it does not take is left."""
+    """The loops take their elements alternately, and what they do not take is left."""
     assert lines("nested_loops") == [
         "1 * (1 + 2 + 3 + 4) = 10",
         "2 * (5 + 6 + 7 + 8) = 52",

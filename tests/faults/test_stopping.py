@@ -101,7 +101,7 @@ def test_a_blocked_program_can_be_stopped(side, jit, release, no_store):
 def test_a_failing_body_frees_the_feeder_that_waits(jit):
     """Rows 7 and 8: an error of the device keeps the results until then, and every queue.
 
-    The infeed's feeder waits on a full ring meanwhile, and goes on with the next run.
+    The infeed's feeder waits on a full ring until then, and goes on with the next run.
     """
     with feeding(numbers()) as feeds:
         other = IPUInfeedQueue(numbers(3))

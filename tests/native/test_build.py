@@ -93,7 +93,7 @@ def test_a_missing_tool_is_named_with_the_way_out(monkeypatch):
         build_script["find_tool"]("no-such-tool")
 
 
-# Writes what g++ would write for our sources, and notes what it was asked for; CMake's
+# Writes what g++ would write for our sources, and notes its arguments; CMake's
 # own questions go to g++.
 FAKE_COMPILER = """#!{python}
 import os, pathlib, re, sys

@@ -209,7 +209,7 @@ def test_many_passes_do_not_wait_for_each_other():
 
 
 def test_epochs_are_contiguous_and_exact():
-    """Epochs share their ends, and hold exactly what was asked for."""
+    """Epochs share their ends, and hold exactly what was requested."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([4, 4])).repeat()
 
     counters, outputs = run_op(dataset, epochs=7, elements_per_epoch=13)

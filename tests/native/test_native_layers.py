@@ -54,7 +54,7 @@ def includes(path):
 
 
 def own_includes(path):
-    """Those that are a file of ours."""
+    """Those that are a file of `ipufeed/cc`."""
     return [name for name in includes(path) if (CC / name).is_file()]
 
 

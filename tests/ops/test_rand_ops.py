@@ -1,4 +1,4 @@
-"""Dropout: the share that is kept, the same mask in both passes, and the seed's rules."""
+"""Dropout: the kept fraction, the same mask in both passes, and the seed's rules."""
 
 import numpy as np
 import pytest

@@ -242,7 +242,7 @@ def test_a_program_for_more_replicas_is_refused_when_it_runs(function):
 
 
 def test_replicas_that_come_for_different_things_are_told():
-    """They would wait for each other for ever."""
+    """They would deadlock."""
 
     def differing(x):
         return tf.cond(

@@ -28,7 +28,7 @@ from ipufeed.parallel.collectives import ops as collectives
     ],
 )
 def test_an_address_outside_of_the_machine_is_warned_of(caplog, address, loopback):
-    """TensorFlow's servers have no authentication; the warning has the way out."""
+    """TensorFlow's servers have no authentication; the warning has the remedy."""
     with caplog.at_level(logging.WARNING, logger="ipufeed"):
         addresses.warn_of_network(["localhost:2300", address])
     if loopback:

@@ -25,7 +25,7 @@ SETS = 16  # IpuLease::kSets
 
 @pytest.fixture
 def programs_end():
-    """What a failed test leaves does not hold up the next one."""
+    """What a failed test leaves does not delay the next one."""
     yield
     _native.entry().ipufeed_stop_programs(b"the test is over")
 

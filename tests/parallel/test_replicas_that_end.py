@@ -1,7 +1,7 @@
 """A replica, or an IPU of a pipeline, that ends before others need it: an error at once.
 
-Each program here waited for ever. What it says does not depend on their speed: the
-replicas are held up by delays from a seed.
+Without that error, each program here deadlocks. The error does not depend on their
+speed: the replicas have delays from a seed.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ def run(build):
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(DEADLOCK_S)
-    assert ended, "the program waits for ever"
+    assert ended, "the program does not end"
     if isinstance(ended[0], Exception):
         raise ended[0]
     return ended[0]
@@ -99,7 +99,7 @@ def test_a_replica_that_waits_in_a_collective_for_one_that_has_ended_gets_an_err
 
 
 def test_large_collectives_end_likewise():
-    """Those that all replicas compute a share of, and groups of some of them."""
+    """Those of which each replica computes a part, and groups of some of them."""
     configure(4)
 
     def build():
@@ -134,7 +134,7 @@ def test_a_program_without_the_collective_ends_the_others(seed):
 @pytest.mark.parametrize(("count", "less"), [(2, 1), (100, 3), (3, 0)])
 @pytest.mark.parametrize("seed", range(3))
 def test_who_enqueues_less_than_others_is_named(count, less, seed):
-    """Results are lost otherwise, and with many of them the others wait for ever."""
+    """Results are lost otherwise, and with many of them the others never end."""
     configure(4)
     outfeed = IPUOutfeedQueue()
 

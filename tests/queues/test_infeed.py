@@ -151,7 +151,7 @@ def test_a_new_session_finds_the_queue_free():
     ids=["unknown size", "text", "ragged", "sparse", "dataset"],
 )
 def test_what_a_feed_cannot_carry_is_refused_when_the_queue_is_made(dataset, words):
-    """With what it is and the way out."""
+    """With what it is and the remedy."""
     with pytest.raises(ValueError, match=words):
         IPUInfeedQueue(dataset)
 

@@ -1,4 +1,4 @@
-"""Ops of ours that are called by hand: a wrong rank is an error, and no crash."""
+"""Ops of ipufeed that are called by hand: a wrong rank is an error, not a crash."""
 
 import re
 

@@ -74,7 +74,7 @@ def test_a_dtype_without_bytes_is_refused_by_its_place(dtype):
 
 @pytest.mark.parametrize("shape", [None, [None], [3, None]])
 def test_a_shape_that_is_not_fully_defined_is_refused(shape):
-    """In the words of the original, which name the usual cure."""
+    """In the words of the original, which name the usual remedy."""
     with pytest.raises(
         ValueError, match=r"is not fully defined.*`drop_remainder=True`"
     ):

@@ -156,7 +156,7 @@ def test_pieces_end_anywhere_in_a_record(write):
 
 
 def test_a_check_can_be_stopped(write):
-    """A huge file does not hold up a program that ends."""
+    """A huge file does not delay a program that ends."""
     stop = threading.Event()
     stop.set()
 

@@ -40,7 +40,7 @@ def stages(dataset):
 
 
 def test_all_records_come_in_an_order_that_is_always_the_same(files):
-    """In turns from the files, or one file after the other."""
+    """Alternately from the files, or one file after the other."""
     in_turns = tfrecord(str(files / "*.tfrecord"))
     one_by_one = tfrecord(str(files / "*.tfrecord"), parallel=1)
 

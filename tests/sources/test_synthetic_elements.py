@@ -43,7 +43,7 @@ def test_the_seed_makes_the_contents():
 
 
 def test_it_never_ends_unless_asked():
-    """For ever by default; none, or beyond a round, if that is wanted."""
+    """Infinite by default; none, or beyond a round, if that is wanted."""
     assert int(synthetic((1,)).cardinality()) == tf.data.INFINITE_CARDINALITY
     assert len(list(synthetic((1,), elements=0))) == 0
     assert len(list(synthetic((1,), elements=2500))) == 2500

@@ -116,7 +116,7 @@ def test_without_a_batch_size_an_element_is_a_chunk(open_):
 
 
 def test_shards_are_apart_and_complete(open_):
-    """Chunks are dealt out in turns."""
+    """Chunks are dealt out one by one."""
     shards = [rows(open_(shard=(5, k), columns=["number"])) for k in range(5)]
     together = np.concatenate([shard["number"] for shard in shards])
 
@@ -162,7 +162,7 @@ def test_an_empty_chunk_is_no_row(kind, tmp_path):
 
 
 def test_files_must_agree(kind, tmp_path):
-    """Two files of different columns are refused, with both and the way out."""
+    """Two files of different columns are refused, with both and the remedy."""
     source, write = kind
     write(pa.table({"a": [1], "b": [1]}), tmp_path / "x")
     write(pa.table({"a": [1.0], "b": [1]}), tmp_path / "y")

@@ -96,7 +96,7 @@ class Pipelined:
     Args:
         make_optimizer: Of TensorFlow 1 or Keras.
         layers: Stages.
-        shard: How many take turns with the mini-batches, and the number of this one.
+        shard: The number of parts of the mini-batches, and the number of this part.
         made_inside: Whether the optimizer is made while the program is traced.
         arguments: Of `pipeline`.
     """

@@ -59,7 +59,7 @@ def own_parameters(function: Any) -> list[str]:
 
 
 def methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """What a class of ours is called with, and its public methods."""
+    """What a class of ipufeed is called with, and its public methods."""
     for base in kind.__mro__:
         if not base.__module__.startswith("ipufeed"):
             continue

@@ -109,7 +109,7 @@ def test_the_json_file_holds_what_stdout_does(runs):
 
 
 def test_quiet_leaves_no_summary_on_stderr(runs):
-    """--quiet is for logs: nothing of ours stands there when all is well."""
+    """--quiet is for logs: ipufeed writes nothing there when all is well."""
     done = runs["nested"]
 
     assert "elements" not in done.stderr

@@ -248,7 +248,7 @@ def measured(folder, *arguments):
 def test_a_run_compares_itself_with_a_base(folder):
     """The verdict stands in the result and below its summary; the gate is the exit code.
 
-    A base of 10^9 elements/s is lost against whatever else the machine does meanwhile.
+    A base of 10^9 elements/s is lost, whatever other load the machine has.
     """
     (folder / "dataset.py").write_text(DATASET)
     first = measured(folder, "--seconds", "1", "--quiet", "--json", "first.json")

@@ -25,7 +25,7 @@ EXCLUDING = [
 def test_what_needs_the_stages_is_refused_where_nobody_looks_at_them(
     asked, excluding, capsys
 ):
-    """Exit code 2 at once, with both options and the way out; not silence."""
+    """Exit code 2 at once, with both options and the remedy; not silence."""
     option, other = asked.split()[0], excluding.split()[0]
 
     with pytest.raises(SystemExit) as caught:

@@ -69,7 +69,7 @@ def test_independent_noise_halves_when_a_run_is_twice_as_long():
 
 
 def test_of_all_scales_the_worst_counts():
-    """Noise in stretches of eight windows is not taken for that of single ones."""
+    """Noise in runs of eight windows is not taken for that of single ones."""
     random = np.random.default_rng(0)
     stretches = np.repeat(random.normal(size=WINDOWS // 8 + 1), 8)[:WINDOWS]
     elements = 100 * np.exp(0.01 * stretches)

@@ -38,7 +38,7 @@ class Pipeline:
         self.infeed = types.SimpleNamespace(stats=lambda: stats)
 
     def take(self, at):
-        """When the next element is there, asked for at that time."""
+        """When the next element is there, if it is requested at that time."""
         number = len(self.taken) // self.burst
         while len(self.made) <= number:
             before = self.made[-1] if self.made else 0

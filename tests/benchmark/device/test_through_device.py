@@ -326,7 +326,7 @@ def test_settings_that_do_not_fit_are_refused(settings, message):
 
 
 def test_a_dataset_of_a_graph_is_refused():
-    """With the way out: the command without --through takes it."""
+    """With the remedy: the command without --through takes it."""
     with tf.Graph().as_default():
         dataset = tf.data.Dataset.from_tensors(tf.zeros([]))
 

@@ -97,7 +97,7 @@ def test_the_summary_names_the_verdict_on_80_columns(starved, monkeypatch):
 
 @pytest.mark.measured
 def test_a_source_that_is_there_keeps_the_device_busy():
-    """Whatever the machine does meanwhile, nothing starves."""
+    """Whatever other load the machine has, nothing starves."""
     device = run(images(), step_seconds=20e-3).device
 
     assert device["verdict"] == "device-bound"
@@ -232,7 +232,7 @@ def test_a_host_that_keeps_up_is_not_blamed():
 
 
 def test_without_a_step_time_the_device_has_no_utilisation():
-    """Only what was asked for: here, whether the host keeps up."""
+    """Only what was requested: here, whether the host keeps up."""
     device = run(images(), result_bytes=4096).device
 
     assert device["step_seconds"] is None
@@ -333,6 +333,6 @@ def wait_for_thread(pid, name):
 
 
 def test_settings_are_frozen():
-    """What was asked for cannot change under a run."""
+    """The settings cannot change during a run."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         DeviceSettings().knee = True

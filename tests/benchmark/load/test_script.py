@@ -203,7 +203,7 @@ def test_a_file_may_be_encoded_as_it_says(tmp_path):
     ],
 )
 def test_what_a_file_raises_is_passed_on(tmp_path, text, error):
-    """It is not dressed up in an exception of ours."""
+    """It is not wrapped in an exception of ipufeed."""
     path = tmp_path / "pipeline.py"
     path.write_text(text)
 

@@ -249,7 +249,7 @@ def test_a_misspelt_function_is_found_among_those_of_the_file(find):
 
 
 def test_of_many_functions_a_few_are_shown(find):
-    """Those that look like what was asked for, and how many there are."""
+    """Those that resemble the requested name, and how many there are."""
     many = [f"def load_{number}(): ..." for number in range(30)]
     with pytest.raises(DatasetFileError) as refused:
         find("\n".join([*many, "def validation(): ..."]), "validaton")

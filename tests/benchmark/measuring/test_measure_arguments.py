@@ -149,7 +149,7 @@ def test_passes_that_differ_are_said_to():
     first, *others = result.steady["pass_rates"]
 
     assert "passes_differ" in codes(result)
-    assert first < 50 < max(others)  # a pass that the machine holds up is not like it
+    assert first < 50 < max(others)  # a pass that other load delays is not like it
     assert [epoch["elements_processed"] for epoch in result.epochs] == [40] * 3
 
 

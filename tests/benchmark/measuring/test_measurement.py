@@ -63,7 +63,7 @@ def test_rates_are_one_rate_in_several_units(known_rate):
 
 
 def test_percentiles_are_in_order_and_start_up_has_the_first_element(known_rate):
-    """A sleep is never shorter than asked for."""
+    """A sleep is never shorter than its duration."""
     latency = known_rate.latency
 
     assert latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
@@ -173,7 +173,7 @@ def test_a_dataset_that_stalls_is_not_called_fast():
 
 
 def test_a_dataset_that_hangs_after_its_first_element_is_said_to():
-    """The result has no rate, and the reason is not that too little was asked for."""
+    """The result has no rate, and the reason is not that too little was requested."""
 
     def generate():
         yield 0

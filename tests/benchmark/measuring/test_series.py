@@ -88,7 +88,7 @@ def test_a_silence_at_the_end_is_a_window_without_elements():
 
 
 def test_a_pause_as_before_is_no_silence():
-    """The time that was asked for may be over in the middle of an element."""
+    """The requested time may be over in the middle of an element."""
     marks = marks_of((100, 1), (1000, 9), (1900, 9))
 
     series = series_section(marks, parts_of())

@@ -14,7 +14,7 @@ from ipufeed.benchmark.measuring.run import Progress
 
 
 def looked_at(seconds):
-    """Looks at this process for so long."""
+    """Returns the CPU waits of this process during `seconds`."""
     waits = RunQueueDelay()
     end = time.monotonic() + seconds
     while time.monotonic() < end:

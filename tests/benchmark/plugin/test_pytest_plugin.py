@@ -345,7 +345,7 @@ def test_it(feed_benchmark):
 
 
 def test_a_marker_without_the_fixture_is_an_error(project):
-    """It would be held for ever."""
+    """It would always be held."""
     outcome = project(
         "@pytest.mark.feed_budget(samples_per_second=1)\ndef test_it():\n    pass\n"
     )

@@ -45,7 +45,7 @@ def event(kind, start_ns, **changes):
 
 
 def recorded(*events):
-    """A recording that began 1 ms before the iterator was asked for."""
+    """A recording that began 1 ms before the iterator was requested."""
     recording = Recording()
     recording.events = list(events)
     recording.begun_ns, recording.requested_ns = 10**9, 10**9 + 10**6
@@ -137,7 +137,7 @@ def test_a_trace_has_a_row_for_each_thread_and_counters():
 
 
 def test_parts_of_the_run_are_where_the_series_has_them():
-    """The series begins when the iterator was asked for, the trace a moment before."""
+    """The series begins when the iterator was requested, the trace a moment before."""
     result = result_of()
 
     trace = json.loads(trace_bytes(result, recorded(), zipped=False))

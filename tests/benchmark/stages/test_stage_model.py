@@ -80,7 +80,7 @@ def test_twice_as_fast_in_a_thread_gives_what_is_left(serial):
 
 
 def test_workers_of_its_own_take_a_step_out_of_its_thread(serial):
-    """With four of them, decode hides behind the source."""
+    """With four of them, decode is overlapped by the source."""
     assert serial.predict({}, {"decode": 4.0}) == pytest.approx(4.0)
 
 

@@ -183,7 +183,7 @@ def test_records_are_named_by_what_they_are(tmp_path):
 
 @pytest.mark.measured
 def test_a_stage_behind_a_slower_parallel_one_has_no_share():
-    """2 ms in a thread of its own hide behind 12 ms."""
+    """2 ms in a thread of its own are overlapped by 12 ms."""
     dataset = (
         endless().map(pause(0.002, "hidden")).prefetch(4).map(pause(0.012, "slow"))
     )

@@ -1,4 +1,4 @@
-"""What the loops promise: a body so often, with its state and its elements in order."""
+"""What the loops promise: the body's count, its state, its elements in order."""
 
 import numpy as np
 import pytest
@@ -140,7 +140,7 @@ def test_variables_keep_what_a_loop_assigns(style):
         with tf.control_dependencies([weight.assign_add(1.0)]):
             return total + weight.read_value()
 
-    def ordered(total):  # a version 1 graph runs only what is asked for
+    def ordered(total):  # a version 1 graph runs only what is fetched
         with tf.control_dependencies([weight.assign(weight * 2)]):
             after = weight.assign_add(1.0)
         with tf.control_dependencies([after]):

@@ -169,7 +169,7 @@ def test_a_training_loop_is_explained_without_its_gradients(lower):
 
 
 def test_an_unrolled_loop_is_recognised(lower):
-    """The same ops once more: the count of a Python loop is part of the program."""
+    """The same ops again: the count of a Python loop is part of the program."""
     before = lower(training(4, 0.01), np.int32(3))
     after = lower(training(4, 0.01, repeats=2), np.int32(3))
 

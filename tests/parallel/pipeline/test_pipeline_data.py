@@ -116,7 +116,7 @@ def test_the_first_stage_may_be_concurrent():
 
 @pytest.mark.parametrize("dtype", [tf.float16, np.float16, lambda output: tf.float16])
 def test_sums_leave_once_in_an_execution(dtype):
-    """In the dtype that is asked for."""
+    """In the requested dtype."""
     results = run(
         [lambda x: x + 0.5, lambda x: x * 2.0],
         4,
@@ -293,7 +293,7 @@ def test_recomputation_changes_nothing_but_what_is_kept(weight):
 
 
 def test_a_loop_in_a_stage_is_differentiated(weight):
-    """What TensorFlow keeps of its iterations cannot wait; the loop runs once more."""
+    """What TensorFlow keeps of its iterations cannot wait; the loop runs again."""
 
     def first(x):
         _, value = tf.while_loop(
