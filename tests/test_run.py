@@ -251,7 +251,7 @@ def test_the_environment_is_the_programs(run):
     ("name", "words"),
     [("missing.py", "is not there"), ("elsewhere", "is not a file")],
 )
-def test_what_is_no_program_is_refused(folder, name, words):
+def test_what_is_not_a_program_is_refused(folder, name, words):
     """In one line, with exit code 2, before TensorFlow is imported."""
     done = children.run(
         command(folder / name),

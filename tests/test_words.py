@@ -110,8 +110,25 @@ def test_a_clean_text_passes(words, text):
 
 
 def test_names_in_python_code_are_left_alone(words):
-    """Names are chosen elsewhere; strings and comments are read."""
+    """But for those of tests, which are sentences; strings and comments are read."""
     assert list(words.finds("a.py", "beside = who(nobody)\nx = anew  # as is\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "form"),
+    [
+        ("who_waits_gets_it", "who"),
+        ("a_file_that_is_no_list_is_refused", "is no"),
+        ("a_program_says_so", "says"),
+        ("it_repeats_for_ever", "for ever"),
+    ],
+)
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_a_form_in_the_name_of_a_test_is_found(words, sentence, form, indent):
+    """At the line of the name; a helper's name is not a sentence."""
+    (find,) = words.finds("a.py", f"\n{indent}def test_{sentence}():\n")
+    assert find.startswith(f"a.py:2: test_{sentence}: {form}: ")
+    assert list(words.finds("a.py", f"def {sentence}():\n    pass\n")) == []
 
 
 def test_an_exception_is_for_one_text_of_one_file(words, monkeypatch):
@@ -129,7 +146,9 @@ def test_each_exception_is_needed(words):
         assert text in (ROOT / path).read_text()
 
 
-def test_folders_are_read_and_the_exit_code_tells(words, monkeypatch, tmp_path, capsys):
+def test_folders_are_read_and_the_exit_code_shows_finds(
+    words, monkeypatch, tmp_path, capsys
+):
     """All files of its languages; a folder that is not clean only where it is named."""
     monkeypatch.setattr(words, "ROOT", tmp_path)
     monkeypatch.setattr(words, "CLEAN", ("here",))

@@ -1,8 +1,9 @@
 """Finds words that the project's texts do not use: `python tools/words.py [PATH...]`.
 
 The subject of a sentence is a thing with a name, such as the caller or the feeder. Read
-are the comments and strings of .py files, and .md, .h and .cc files whole: those of CLEAN,
-or the given files and folders. Prints a line for each find; the exit code is then 1.
+are the comments, strings and names of tests of .py files, and .md, .h and .cc files whole:
+those of CLEAN, or the given files and folders. Prints a line for each find; the exit code
+is then 1.
 """
 
 import io
@@ -69,6 +70,9 @@ FORMS = (
     (r"\b(stretch(?:es)?)\b", "interval, window"),
 )
 PATTERNS = [(re.compile(form, re.IGNORECASE), instead) for form, instead in FORMS]
+# The name of a test is a sentence, to which these apply, too.
+NAME = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
+NAME_PATTERNS = [*PATTERNS, (re.compile(r"\b(says?)\b"), "names, reports, shows")]
 
 # (path, text of the line) -> why it stays, such as a quoted message of TensorFlow's.
 ROWS = "a row of a trace, which programs read"
@@ -104,8 +108,21 @@ def texts_of(source: str) -> str:
     return "\n".join("".join(line) for line in kept)
 
 
+def in_names(path: str, source: str) -> Iterator[str]:
+    """Gives `path:line: form: what to write` for each find in the name of a test."""
+    for name in NAME.finditer(source):
+        sentence = name[1].replace("_", " ")
+        for pattern, instead in NAME_PATTERNS:
+            for match in pattern.finditer(sentence):
+                if match[1] is not None:
+                    row = source.count("\n", 0, name.start(1))
+                    yield f"{path}:{row + 1}: {name[1]}: {match[1]}: {instead}"
+
+
 def finds(path: str, source: str) -> Iterator[str]:
     """Gives `path:line: form: what to write` for each find, in order of the forms."""
+    if path.endswith(".py"):
+        yield from in_names(path, source)
     lines = source.splitlines()
     text = texts_of(source) if path.endswith(".py") else source
     for pattern, instead in PATTERNS:

@@ -33,7 +33,7 @@ def test_a_number_passes_within_what_is_allowed():
     assert not about("rate", "/s", 100, float("nan"), 0.93, 1.07).passed
 
 
-def test_a_check_that_fails_once_is_made_again_and_says_so():
+def test_a_check_that_fails_once_is_made_again_with_a_note():
     """And not a third time."""
     attempts = []
 

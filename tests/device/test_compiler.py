@@ -68,7 +68,7 @@ with tf.Graph().as_default():
 
 
 @pytest.mark.process
-def test_programs_without_a_name_are_told_from_whole_graphs():
+def test_programs_without_a_name_are_distinguished_from_whole_graphs():
     """The initialisation of variables is one, too: TensorFlow finds functions by name.
 
     In a process of its own: the first whole graphs have the numbers of the programs.
@@ -292,7 +292,7 @@ def test_errors_of_the_computation_come_first(executor):
         compiler.compile(fails, [three()])
 
 
-def test_inputs_that_are_no_list_are_refused(graph):
+def test_inputs_that_are_not_a_list_are_refused(graph):
     """A tensor alone would be taken apart."""
     with (
         scopes.ipu_scope("/device:IPU:0"),

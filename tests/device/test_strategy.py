@@ -64,7 +64,7 @@ def test_a_plain_function_is_refused_in_eager_mode(strategy):
 
 
 @pytest.mark.parametrize("device", ["/device:CPU:0", "IPU", None])
-def test_what_is_no_ipu_is_refused(device):
+def test_what_is_not_an_ipu_is_refused(device):
     """When the strategy is made."""
     with pytest.raises(DeviceOrdinalError, match="must name an IPU"):
         IPUStrategy(device)
@@ -231,6 +231,6 @@ def test_a_dataset_from_a_function_is_that_dataset():
         ((abs, "text"), "`args` must be a list or tuple, got str"),
     ],
 )
-def test_run_says_what_its_arguments_must_be(given, message):
+def test_run_reports_what_its_arguments_must_be(given, message):
     with pytest.raises(TypeError, match=message):
         IPUStrategy().run(*given)

@@ -41,7 +41,7 @@ def test_a_picture_of_the_guide_is_what_the_page_would_draw(name):
 
 
 @pytest.mark.parametrize("name", PICTURES.COMMANDS)
-def test_a_result_behind_a_picture_is_of_the_pipeline_beside_it(name):
+def test_a_result_behind_a_picture_is_of_the_pipeline_next_to_it(name):
     """It has been measured, by the command that stands there."""
     result = json.loads((DOCS / "pictures" / f"{name}.json").read_text())
 

@@ -62,7 +62,7 @@ def test_a_recompile_raises_with_its_cause():
     assert isinstance(caught.value.__cause__, tf.errors.OpError)
 
 
-def test_a_program_that_was_never_compiled_says_so():
+def test_a_program_that_was_never_compiled_is_an_error():
     """There is nothing to compare with, and the remedy is to warm up."""
     with (
         pytest.raises(RecompileError, match="run it once before the block"),

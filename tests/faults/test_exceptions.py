@@ -199,7 +199,7 @@ def test_no_memory_for_a_result_fails_the_program_and_loses_none(fault, nth):
     assert outfeed.dequeue()[:, 7].numpy().tolist() == [0, 1, 2]
 
 
-def test_an_entry_point_says_what_has_failed(fault):
+def test_an_entry_point_reports_what_has_failed(fault):
     """Each thread has its own error; the next call is not affected by it."""
     entry = _native.entry()
     with fault("ipufeed_ipus", 2, RUNTIME_ERROR):

@@ -105,7 +105,7 @@ def test_a_handler_that_stops_no_program_is_explained_once(endless, handled, cap
     assert came == [signal.SIGTERM]
 
 
-def test_a_handler_of_another_signal_is_told_that_it_is_not_heard(endless, caplog):
+def test_a_handler_of_an_unsupported_signal_is_warned_of(endless, caplog):
     """`stops_programs` is read for SIGINT and SIGTERM; else it would be set in vain."""
 
     def wake(number, frame):

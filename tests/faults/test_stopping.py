@@ -209,7 +209,7 @@ def test_a_session_may_close_on_a_blocked_program(release):
 
 
 @SIDES
-def test_a_program_that_waits_says_so_and_burns_nothing(
+def test_a_program_that_waits_logs_it_and_uses_no_cpu(
     side, release, no_store, capfd, caplog
 ):
     """Rows 17 and 18: a report with both queues' fill, memory and CPU at rest.

@@ -133,7 +133,7 @@ def test_a_program_without_the_collective_ends_the_others(seed):
 
 @pytest.mark.parametrize(("count", "less"), [(2, 1), (100, 3), (3, 0)])
 @pytest.mark.parametrize("seed", range(3))
-def test_who_enqueues_less_than_others_is_named(count, less, seed):
+def test_a_replica_that_enqueues_less_than_others_is_named(count, less, seed):
     """Results are lost otherwise, and with many of them the others never end."""
     configure(4)
     outfeed = IPUOutfeedQueue()
@@ -164,7 +164,7 @@ def fill(infeed, elements):
 
 @pytest.mark.parametrize("depth", [3, 64])
 @pytest.mark.parametrize("delayed", [False, True])
-def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed, depth):
+def test_a_replica_whose_element_is_never_dealt_out_gets_an_error(delayed, depth):
     """What the others take is behind elements of the replica that has ended.
 
     Also where its ring was full, and is more than half so still: the feeder sleeps then.
@@ -234,7 +234,7 @@ def pipelined(stages, count, **arguments):
 
 
 @pytest.mark.parametrize("trains", [False, True])
-def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
+def test_a_stage_whose_partner_in_another_copy_has_ended_gets_an_error(trains):
     """Also while that copy waits for this one, to reduce gradients."""
     configure(4)
     with IPUStrategy().scope():
@@ -272,7 +272,7 @@ def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
         (1, "IPU 1 of the pipeline has ended, and IPU 0 waits until it takes"),
     ],
 )
-def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, ipu, says):
+def test_an_ipu_whose_neighbour_has_ended_gets_an_error(monkeypatch, ipu, says):
     """The one before it, or behind it: its program is cut short here."""
     configure(2)
     whole = ipu_program.IPUProgram.__init__

@@ -56,7 +56,7 @@ def test_a_structure_is_flattened_in_tensorflows_order():
     ],
     ids=lambda spec: type(spec).__name__,
 )
-def test_what_is_no_dense_tensor_is_refused_by_its_place(spec):
+def test_what_is_not_a_dense_tensor_is_refused_by_its_place(spec):
     """With the component's number, its kind, and what to do."""
     with pytest.raises(UnsupportedElementError) as caught:
         structure.check_spec((tf.TensorSpec([], tf.float32), spec))

@@ -169,7 +169,7 @@ def test_a_row_is_dropped_from_all_columns():
     ],
     ids=str,
 )
-def test_types_without_a_tensor_are_refused_with_the_way_out(kind, words):
+def test_types_without_a_tensor_are_refused_with_the_remedy(kind, words):
     """The column, its type, and what to write instead."""
     schema = pa.schema([("fine", pa.int8()), ("odd", kind)])
 

@@ -101,7 +101,7 @@ def test_the_structure_is_known_beforehand(open_):
     assert open_().element_spec["pair"] == tf.TensorSpec([None, 2], tf.int32)
 
 
-def test_columns_come_in_the_order_they_were_asked_for(open_):
+def test_columns_come_in_the_requested_order(open_):
     """Projection: what is not named does not come."""
     element = next(open_(columns=["pair", "number"]).as_numpy_iterator())
 
@@ -145,7 +145,7 @@ def test_nulls_fail_with_their_place_or_go(kind, tmp_path):
     assert rows(source(tmp_path / "a", nulls="zero"))["a"].tolist() == [1, 2, 0, 4]
 
 
-def test_an_empty_chunk_is_no_row(kind, tmp_path):
+def test_an_empty_chunk_gives_no_row(kind, tmp_path):
     """A file whose only chunk has no rows is read as what it is, next to others."""
     source, write = kind
     write(table(rows=10), tmp_path / "a")
@@ -207,7 +207,7 @@ def test_a_damaged_chunk_is_named_when_it_is_read(tmp_path):
         list(sources.parquet(path, columns=["number"]))
 
 
-def test_an_ipc_stream_is_refused_with_the_way_out(tmp_path):
+def test_an_ipc_stream_is_refused_with_the_remedy(tmp_path):
     """A stream has no list of its record batches."""
     with (
         pa.OSFile(str(tmp_path / "a"), "wb") as file,

@@ -22,7 +22,7 @@ def verdict_lines(comparison: Comparison) -> list[str]:
     if comparison.gate is not None:
         lines += wrap(_gate_sentence(comparison))
     if _undecided(comparison):
-        lines += wrap(_way_out(comparison))
+        lines += wrap(_remedy(comparison))
     for note in comparison.notes:
         lines += wrap(f"note: {note.message}")
     return lines
@@ -68,7 +68,7 @@ def _gate_sentence(comparison: Comparison) -> str:
     }[gate["verdict"]]
 
 
-def _way_out(comparison: Comparison) -> str:
+def _remedy(comparison: Comparison) -> str:
     """The smallest detectable difference, and how to detect smaller ones."""
     smallest = comparison.smallest_detectable
     if smallest is None:

@@ -113,7 +113,9 @@ class PipelineGraph:
         made: Dataset = dataset_ops._VariantDataset(variant, spec)
         return made
 
-    def as_it_is(self, graph: GraphDef, node: str, spec: Spec = None) -> Dataset:
+    def without_rewrites(
+        self, graph: GraphDef, node: str, spec: Spec = None
+    ) -> Dataset:
         """Returns the same as `dataset`, with tf.data's rewrites off: `graph` has them."""
         options = _frozen_options(self._dataset)
         return self.dataset(graph, node, spec).with_options(options)

@@ -53,7 +53,7 @@ def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | No
     if spec is None:
         return None
     try:
-        dataset = graph.as_it_is(edited, node, spec)
+        dataset = graph.without_rewrites(edited, node, spec)
         return rate_of(dataset, seconds)
     except tf.errors.OpError:
         return None

@@ -149,7 +149,7 @@ def run_with_probes(
     group = entry.ipufeed_probes_new(slots)
     try:
         edited, root = insert_probes(graph, group)
-        dataset = graph.as_it_is(edited, root)
+        dataset = graph.without_rewrites(edited, root)
         samples: list[_Sample] = []
         follow = _follower(
             lambda: _take_sample(group, slots),

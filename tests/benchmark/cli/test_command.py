@@ -133,7 +133,7 @@ case(
 )
 
 
-def test_an_epoch_is_a_pass_where_passes_are_asked_for(runs):
+def test_an_epoch_is_a_pass_where_passes_are_requested(runs):
     """Two passes over thirty elements are two epochs of thirty, and no warning."""
     done = runs["passes"]
     counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]

@@ -147,7 +147,7 @@ case(
 )
 
 
-def test_so_many_epochs_are_listed_in_groups(runs):
+def test_many_epochs_are_listed_in_groups(runs):
     """Epochs of one element do not make a result of 10 MB, which says what it did."""
     done = runs["tiny_epochs"]
     counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]

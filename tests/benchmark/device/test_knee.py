@@ -84,7 +84,7 @@ def test_what_was_buffered_before_is_not_taken_for_speed():
     assert abs(knee.deviation()[1]) < TOLERANCE
 
 
-def test_a_pipeline_in_bursts_falls_short_and_is_told_of():
+def test_a_pipeline_in_bursts_falls_short_and_is_warned_of():
     """Twenty at once, and room for four: a step of one period cannot be kept."""
     knee = sweep_points(Pipeline(5 * MS, burst=20), 0.005)
     point, off = knee.deviation()

@@ -36,7 +36,7 @@ def test_of_a_damaged_chunk_the_sentence_alone_is_printed(damaged):
     assert "Traceback" not in output
 
 
-def test_the_result_keeps_what_tensorflow_said(damaged):
+def test_the_result_keeps_the_error_of_tensorflow(damaged):
     """The trace of a bug in ipufeed names the place; that of pyarrow is not in it."""
     message = damaged[1].error["message"]
 

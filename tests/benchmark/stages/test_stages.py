@@ -297,7 +297,7 @@ def test_datasets_inside_an_interleave_cost_what_they_wait():
 
 
 @pytest.mark.measured
-def test_two_interleaves_of_one_function_are_told_apart():
+def test_two_interleaves_of_one_function_have_different_names():
     """Each has a probe of its own in a copy of the function."""
 
     @tf.function

@@ -263,13 +263,13 @@ def test_a_dict_is_not_carried():
         loops.repeat(2, lambda x: x, [{"a": 1.0}])
 
 
-def test_an_infeed_that_is_no_queue_is_refused(style):
+def test_an_infeed_that_is_not_a_queue_is_refused(style):
     """With what must be there."""
     with pytest.raises(TypeError, match="`infeed_queue` must be an IPUInfeedQueue"):
         style.run(lambda x: style.repeat(2, lambda x, y: x, [x], "queue"), 1.0)
 
 
-def test_another_count_is_no_other_program():
+def test_another_count_runs_the_same_program():
     """The count is an input: the body is traced, and compiled, once."""
     traced = []
 

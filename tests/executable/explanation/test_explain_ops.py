@@ -104,7 +104,7 @@ def test_what_tensorflow_adds_to_a_name_is_taken_off(name, author):
     assert author_name(name) == author
 
 
-def test_what_is_no_program_is_refused_by_name():
+def test_what_is_not_a_program_is_refused_by_name():
     """Neither a file nor a key; and a key that nothing has."""
     with pytest.raises(LookupError, match="neither a file nor a key in hex"):
         explain("train", "train")

@@ -74,7 +74,7 @@ def test_inference_gives_each_mini_batch_in_order(kind):
     np.testing.assert_array_equal(results[:, 0], (np.arange(12) + 1) * 20)
 
 
-def test_stages_share_ipus_as_the_mapping_says():
+def test_stages_share_ipus_as_they_are_mapped():
     """Four stages on two IPUs, there and back."""
     results = run(
         [lambda x: x + 1.0, lambda x: x * 2.0, lambda x: x + 3.0, lambda x: x * 5.0],
@@ -255,7 +255,7 @@ def test_the_loss_leaves_alone(weight):
     [lambda variable: tf.float16, np.float16, tf.float16, "float16"],
     ids=["by variable", "of NumPy", "of TensorFlow", "by name"],
 )
-def test_sums_of_gradients_have_the_dtype_that_is_asked_for(weight, dtype):
+def test_sums_of_gradients_have_the_requested_dtype(weight, dtype):
     """One for all, or that of a function of the variable; the optimizer sees it."""
     seen = []
 
