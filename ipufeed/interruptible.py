@@ -83,7 +83,7 @@ def run_interruptibly(
             running.release()
 
     def ends_within(seconds: float) -> bool:
-        # An interruption may follow an acquisition: the outcome says it for good.
+        # An interruption may follow an acquisition; the outcome is there in either case.
         return bool(outcome) or running.acquire(timeout=max(0.0, seconds))
 
     def stop_it() -> None:

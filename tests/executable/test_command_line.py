@@ -96,7 +96,7 @@ def test_list_shows_why_a_program_is_not_used_here(capsys, folder, programs):
     _, out, _ = run(capsys, "list", folder)
 
     assert "not used here: for TensorFlow 9.9.9, here is " in out
-    assert "not used here: it does not begin as an executable of ipufeed's does" in out
+    assert "not used here: it does not have ipufeed's header" in out
     assert fits(out)
 
 
@@ -203,7 +203,7 @@ def test_check_finds_a_file_of_another_name(capsys, folder, programs):
     code, out, _ = run(capsys, "check", folder)
 
     assert code == 1
-    assert "it is of another program than that of its name" in out
+    assert "the digest in its header does not match its file name" in out
 
 
 @pytest.mark.parametrize(

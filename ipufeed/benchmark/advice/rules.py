@@ -28,7 +28,7 @@ from ipufeed.benchmark.graph.step_functions import (
 MOST_ADVICE = 3
 # Files to read in parallel instead of one.
 FILES = 4
-# CPU time of a call of a function by tf.data, at most: a longer call does work.
+# Upper bound of tf.data's own CPU time for a call of a function: a longer call does work.
 CALL_S = 60e-6
 # Costs of an element inside a batch: its computation by bytes, and its copy.
 BATCHED_S_PER_BYTE = 1e-9

@@ -63,7 +63,7 @@ def _gate_sentence(comparison: Comparison) -> str:
     return {
         HELD: f"gate held: surely no more than {allowed} of the rate is lost.",
         SLOWER: f"gate failed: surely more than {allowed} of the rate is lost.",
-        CANNOT_TELL: f"gate open: whether more than {allowed} of the rate is lost "
+        CANNOT_TELL: f"gate undecided: whether more than {allowed} of the rate is lost "
         "cannot be determined.",
     }[gate["verdict"]]
 
@@ -79,7 +79,7 @@ def _remedy(comparison: Comparison) -> str:
     seen = f"{only} of {percent(smallest)} would have been seen"
     seen += " in 95 of 100 such comparisons"
     if smallest <= -math.log1p(-wanted):
-        return f"{seen}, so that there is none of much more than that."
+        return f"{seen}, so that a larger difference can be excluded."
     ways = []
     if comparison.seconds_needed is not None:
         ways.append(

@@ -73,7 +73,7 @@ def test_an_inconclusive_comparison_has_an_exit_code_of_its_own(folder, capfd):
     assert code == 3
     assert comparison["gate"]["verdict"] == "cannot tell"
     assert (
-        "gate open: whether more than 5 % of the rate is lost cannot be determined."
+        "gate undecided: whether more than 5 % of the rate is lost cannot be determined."
         in words
     )
     assert "would have been seen in 95 of 100 such comparisons" in words
@@ -293,9 +293,7 @@ def test_a_run_with_a_bad_base_is_refused_before_it_begins(folder, capfd):
     assert "none.json cannot be read" in missing[1]
     assert nothing[0] == 4
     assert baseless[0] == 2
-    assert (
-        "--fail-if-slower needs --compare BASE.json: slower than what?" in baseless[1]
-    )
+    assert "--fail-if-slower needs --compare BASE.json." in baseless[1]
 
 
 @pytest.mark.process

@@ -172,7 +172,7 @@ def test_a_service_of_others_is_left_when_it_is_silent(monkeypatch):
         watch(Progress(0, 0, 0, 0))
         now[0] += 61
         with pytest.raises(
-            ServiceLostError, match=r"gave no element for 120 s: has it workers\?"
+            ServiceLostError, match=r"gave no element for 120 s: check that workers"
         ):
             watch(Progress(0, 0, 0, 0))
     watch = Watch(None, target, None)
