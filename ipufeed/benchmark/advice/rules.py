@@ -123,7 +123,7 @@ def missing_prefetch(case: Case) -> list[Advice]:
     gains: dict[str, float] = {}
     for step in case.explanation.graph.steps:
         node = step.node
-        # Steps of the critical thread, or those that its only call fetches from: several
+        # Stages of the critical thread, or those that its only call fetches from: several
         # calls overlap.
         fetched = node in station.fetched and station.calls <= 1
         if not fetched and (station.functions or node not in station.steps):
@@ -138,7 +138,7 @@ def missing_prefetch(case: Case) -> list[Advice]:
         return []
     text = (
         f"put .prefetch(tf.data.AUTOTUNE) after `{case.explanation.names[best]}`: the "
-        "steps before and after it then run in parallel"
+        "stages before and after it then run in parallel"
     )
     edit = edits.prefetch_behind
     return [case.advise("missing_prefetch", best, text, gains[best], edit)]
@@ -186,7 +186,7 @@ def _element_bytes(case: Case, step: Step) -> int:
 
 
 def _batch_size(case: Case, step: Step) -> float | None:
-    """Returns the elements in a batch of a step, as counted by the probes."""
+    """Returns the elements in a batch of a stage, as counted by the probes."""
     readings = case.explanation.run.readings
     batches = readings[step.node].elements
     if not step.inputs or batches == 0:

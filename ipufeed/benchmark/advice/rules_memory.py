@@ -52,7 +52,7 @@ def missing_cache(case: Case) -> list[Advice]:
 
 
 def _bytes_of(case: Case, node: str) -> int | None:
-    """Returns the bytes of all elements of a step together, if they are known."""
+    """Returns the bytes of all elements of a stage together, if they are known."""
     import tensorflow as tf
 
     graph = case.explanation.graph
@@ -113,7 +113,7 @@ def floats_from_bytes(case: Case) -> list[Advice]:
 
 
 def _casts_bytes(graph: GraphDef, step: Step) -> bool:
-    """Returns whether a step's function casts uint8 to float32."""
+    """Returns whether a stage's function casts uint8 to float32."""
     import tensorflow as tf
 
     uint8, float32 = tf.uint8.as_datatype_enum, tf.float32.as_datatype_enum
