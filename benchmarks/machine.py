@@ -1,4 +1,4 @@
-"""The words for the machine and the date, on pages of figures."""
+"""Describes the machine and the date, for pages of figures."""
 
 import datetime
 

@@ -85,7 +85,7 @@ def units(stages: list[Planted]) -> list[list[tuple[str, float]]]:
 
 
 def truth(stages: list[Planted]) -> tuple[str, float, bool]:
-    """The stage that holds it back, its share, and whether that is beyond dispute."""
+    """Returns the slowest stage, its fraction, and whether it is clearly the slowest."""
     periods = sorted(units(stages), key=lambda unit: -sum(ms for _, ms in unit))
     period = sum(ms for _, ms in periods[0])
     ranked = sorted(periods[0], key=lambda pair: -pair[1])
@@ -127,7 +127,7 @@ def build(stages: list[Planted], work: Callable[[float], None]) -> Any:
 
 
 def burn(seconds: float) -> None:
-    """Keeps a CPU busy, for so much CPU time."""
+    """Keeps a CPU busy until it has used the CPU time."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         sum(range(200))
@@ -173,7 +173,7 @@ def overhead() -> None:
 
 
 def main() -> None:
-    """Runs the pipelines and prints a line for each, and what they add up to."""
+    """Runs the pipelines and prints a line for each, and the totals."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pipelines", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)

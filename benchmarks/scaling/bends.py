@@ -100,7 +100,7 @@ def sentence(axis: Axis, curve: Curve, segment: Segment, bend: bool) -> str:
 
 
 def pace(segment: Segment) -> str:
-    """How a part grows or falls."""
+    """Describes how a part of a curve grows or falls."""
     low, high = PROPORTIONAL
     how = abs(segment.power)
     if segment.kind == "falls":

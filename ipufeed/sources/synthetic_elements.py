@@ -116,7 +116,7 @@ def _check_count(elements: int | None) -> int | None:
 
 
 def _check_seconds(seconds: float) -> int:
-    """Returns microseconds."""
+    """Returns checked seconds as microseconds."""
     amount = as_number("seconds", seconds)
     if amount and not 1e-6 <= amount <= MOST_SECONDS:
         raise ValueError(

@@ -54,7 +54,7 @@ def find_advice(case: Case) -> list[Advice]:
 
 
 def serial_map(case: Case) -> list[Advice]:
-    """A map that runs one call at a time."""
+    """Advises to parallelise a map that runs one call at a time."""
     found = []
     for stage in case.important():
         step = case.step(stage)
@@ -84,7 +84,7 @@ def serial_map(case: Case) -> list[Advice]:
 
 
 def serial_interleave(case: Case) -> list[Advice]:
-    """An interleave, or one file after another, in a single thread."""
+    """Advises to parallelise an interleave, or the reading of one file after another."""
     found = []
     for stage in case.important():
         step = case.step(stage)
@@ -115,7 +115,7 @@ def serial_interleave(case: Case) -> list[Advice]:
 
 
 def missing_prefetch(case: Case) -> list[Advice]:
-    """Two costly stages one after the other in a thread, which could overlap."""
+    """Advises a prefetch between costly stages of one thread, which could overlap."""
     model, run = case.explanation.model, case.explanation.run
     station = model.critical
     if station is None:
@@ -145,7 +145,7 @@ def missing_prefetch(case: Case) -> list[Advice]:
 
 
 def map_before_batch(case: Case) -> list[Advice]:
-    """A small elementwise function, called for each element and not for each batch."""
+    """Advises to batch before a small elementwise function."""
     found = []
     explanation = case.explanation
     for stage in case.important():
@@ -195,7 +195,7 @@ def _batch_size(case: Case, step: Step) -> float | None:
 
 
 def strict_order(case: Case) -> list[Advice]:
-    """Workers that wait because their elements must come out in order."""
+    """Advises any order of elements where workers wait for the order."""
     found = []
     explanation = case.explanation
     # In a full pool workers wait for its threads: rules_workers.py.
@@ -228,7 +228,7 @@ def strict_order(case: Case) -> list[Advice]:
 
 
 def no_cpu_left(case: Case) -> list[Advice]:
-    """All CPUs busy: only less work helps."""
+    """Advises less work where all CPUs are busy."""
     explanation = case.explanation
     if not explanation.model.cpu_bound or not explanation.stages:
         return []

@@ -38,7 +38,7 @@ def _undecided(comparison: Comparison) -> bool:
 
 
 def _what_was_found(comparison: Comparison) -> str:
-    """The rates, their ratio and its interval."""
+    """Returns the rates, their ratio and its interval as text."""
     base, new = comparison.base, comparison.new
     found = (
         f"{number(new['rate'])} {comparison.unit}/s{_of_runs(new)} after "
@@ -69,7 +69,7 @@ def _gate_sentence(comparison: Comparison) -> str:
 
 
 def _remedy(comparison: Comparison) -> str:
-    """The smallest detectable difference, and how to detect smaller ones."""
+    """Returns how to detect smaller differences than the smallest detectable one."""
     smallest = comparison.smallest_detectable
     if smallest is None:
         return ""

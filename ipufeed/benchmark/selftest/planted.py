@@ -110,7 +110,7 @@ class Records:
         return time.perf_counter() - start
 
     def close(self) -> None:
-        """Removes the file."""
+        """Removes the file and its folder."""
         self._folder.cleanup()
 
 

@@ -35,7 +35,7 @@ class Type:
         self._type = BaseType(type)
 
     def getType(self) -> BaseType:  # noqa: N802 - Graphcore's name
-        """Returns its kind."""
+        """Returns its BaseType."""
         return self._type
 
     def getElementType(self) -> Type:  # noqa: N802

@@ -25,7 +25,7 @@ EXCLUDING = [
 def test_what_needs_the_stages_is_refused_where_they_are_not_measured(
     asked, excluding, capsys
 ):
-    """Exit code 2 at once, with both options and the remedy; not silence."""
+    """Exit code 2 at once, with both options and the remedy."""
     option, other = asked.split()[0], excluding.split()[0]
 
     with pytest.raises(SystemExit) as caught:
