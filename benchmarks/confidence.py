@@ -188,7 +188,7 @@ def main() -> int:
 
 
 def different(pair: Pair) -> bool:
-    """A verdict where the two rates do not differ."""
+    """Returns a verdict where the two rates do not differ."""
     return pair.verdict != "cannot tell"
 
 

@@ -45,7 +45,7 @@ class Planted:
 
 
 def plan(rng: random.Random, cpus: int | None) -> list[Planted]:
-    """A random pipeline; with `cpus`, of stages that need one each."""
+    """Returns a random pipeline; with `cpus`, of stages that need one each."""
     while True:
         stages = [
             Planted(
@@ -66,7 +66,7 @@ def plan(rng: random.Random, cpus: int | None) -> list[Planted]:
 
 
 def units(stages: list[Planted]) -> list[list[tuple[str, float]]]:
-    """What cannot overlap: (stage, ms of the period)."""
+    """Returns the groups that cannot overlap: (stage, ms of the period)."""
     found: list[list[tuple[str, float]]] = [[]]
     for stage in stages:
         if stage.workers:
@@ -98,12 +98,12 @@ def truth(stages: list[Planted]) -> tuple[str, float, bool]:
 
 
 def period_ms(stages: list[Planted]) -> float:
-    """What the pipeline takes for an element, as planted."""
+    """Returns the planted time of the pipeline for an element."""
     return max(sum(ms for _, ms in unit) for unit in units(stages))
 
 
 def build(stages: list[Planted], work: Callable[[float], None]) -> Any:
-    """The tf.data pipeline."""
+    """Returns the tf.data pipeline."""
     import tensorflow as tf
 
     dataset = tf.data.Dataset.range(10**9)

@@ -22,7 +22,7 @@ ROW_HEIGHT, WIDTH, LABEL = 20, 760, 300
 
 
 def table(group: Group) -> str:
-    """A group as Markdown, which can also be read as it is."""
+    """Returns a group as Markdown, which can also be read as it is."""
     lines = [
         "| | figure | median | quartiles | repeats |",
         "|---|---|---|---|---|",
@@ -50,7 +50,7 @@ def page(path: Path, groups: Sequence[Group]) -> None:
 
 
 def picture(group: Group) -> str:
-    """A bar for each peer's first figure, on a logarithmic scale of tens."""
+    """Returns a bar for each peer's first figure, on a logarithmic scale of tens."""
     what = group.figures[0].what
     shown = [figure for figure in group.figures if figure.what == what]
     low = min(figure.median for figure in shown) / 2

@@ -87,7 +87,7 @@ def session_config() -> Any:
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """The time of one run."""
+    """Measures the time of one run."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start

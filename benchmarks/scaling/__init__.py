@@ -81,12 +81,12 @@ class Axis:
         return [curve for curve in self.curves if curve.figure == figure]
 
     def amount(self, x: float) -> str:
-        """The text of an amount of work."""
+        """Returns the text of an amount of work."""
         return size(x) if self.work.startswith("bytes") else f"{x:,.0f}"
 
 
 def size(count: float) -> str:
-    """The text of a number of bytes."""
+    """Returns the text of a number of bytes."""
     for unit in ("B", "KiB", "MiB"):
         if count < KIB:
             return f"{count:.3g} {unit}"

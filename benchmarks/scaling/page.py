@@ -31,7 +31,7 @@ COLOURS = (BLUE, ORANGE, PURPLE, GREEN)
 
 
 def table(axis: Axis) -> str:
-    """An axis as Markdown, which can also be read as it is."""
+    """Returns an axis as Markdown, which can also be read as it is."""
     lines = [
         f"| {axis.work} | | figure | median | quartiles | repeats |",
         "|---:|---|---|---|---|---|",
@@ -50,7 +50,7 @@ def table(axis: Axis) -> str:
 
 
 def picture(axis: Axis) -> str:
-    """A line for each way's first figure; both axes are logarithmic."""
+    """Returns a line for each way's first figure; both axes are logarithmic."""
     shown = axis.plotted
     xs = [x for curve in shown for x in curve.xs]
     ys = [curve.median(x) for curve in shown for x in curve.xs]

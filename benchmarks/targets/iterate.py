@@ -57,7 +57,7 @@ def tiny(repeats: int, elements: int) -> list[Row]:
 
 
 def sized(name: str, dataset: Any, repeats: int, elements: int) -> list[Row]:
-    """A real size, against the bare loop; the copy is reported apart."""
+    """Measures a real size, against the bare loop; the copy is reported apart."""
     ours, floor, copies = [], [], []
     for _ in range(repeats):
         ours.append(through(dataset, elements).wall * 1e6)

@@ -94,7 +94,7 @@ def starved_share(repeats: int) -> Row:
 
 
 def make(per_execution: int) -> Any:
-    """The MLP."""
+    """Returns the MLP."""
     import keras
 
     layers = [keras.layers.Dense(64, activation="relu") for _ in range(2)]

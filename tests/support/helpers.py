@@ -49,7 +49,7 @@ def run_op(dataset: Any, **attributes: Any) -> tuple[dict[str, int], dict[str, A
 
 
 def sleeping(seconds_per_element: float) -> Any:
-    """An endless dataset that sleeps for each element, and takes hardly any CPU."""
+    """Returns an endless dataset that sleeps for each element, and takes hardly any CPU."""
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 

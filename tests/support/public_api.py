@@ -48,7 +48,7 @@ def exported() -> dict[str, Any]:
 
 
 def own_parameters(function: Any) -> list[str]:
-    """The names of a callable's parameters, but for the object's own."""
+    """Returns the names of a callable's parameters, but for the object's own."""
     return [
         ("*" * (parameter.kind is parameter.VAR_POSITIONAL))
         + ("**" * (parameter.kind is parameter.VAR_KEYWORD))

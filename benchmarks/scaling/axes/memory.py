@@ -62,7 +62,7 @@ def measure(quick: bool) -> Axis:
 
 
 def fitted(curves: list[Curve], way: str) -> str:
-    """The least-squares line through all medians of a way, as a sentence."""
+    """Returns the least-squares line through all medians of a way, as a sentence."""
     ours = [curve for curve in curves if curve.what.startswith(way)]
     pairs = [(x / MIB, curve.median(x)) for curve in ours for x in curve.xs]
     held, grown = np.array(pairs).T
