@@ -151,11 +151,11 @@ def rename(path):
     [
         (flip, "checksum"),
         (cut, "its header of"),
-        (empty, "does not begin"),
+        (empty, "does not have ipufeed's header"),
         (let_all_write, "can be written by every user: `chmod o-w` it"),
         (link, "is a symbolic link"),
         (make_pipe, "is not a regular file"),
-        (rename, "another program"),
+        (rename, "does not match its file name"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
