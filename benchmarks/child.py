@@ -21,6 +21,6 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """The command that runs `benchmarks.<module>` with these arguments."""
+    """Returns the command that runs `benchmarks.<module>` with these arguments."""
     folder = str(Path(__file__).parent)
     return [sys.executable, "-c", _PROGRAM, folder, f"benchmarks.{module}", *arguments]

@@ -3,7 +3,7 @@
     python -m benchmarks.confidence [--pairs 100] [--seconds 10] [--only sleep]
 
 Each pair is a run of a pipeline and one of the same (false alarms), or of one that takes
-5 % longer (what is seen), made in turn by what the command measures with. Pipelines:
+5 % longer (what is seen), measured alternately as the command measures. Pipelines:
 `sleep` waits 2 ms for each element, `slow` 10 ms, `burn` computes on one thread, `parallel`
 on all under AUTOTUNE. The verdicts are those of one run against one, with default
 settings unless --seconds says otherwise: 100 pairs then take more than an hour for each
@@ -11,7 +11,7 @@ pipeline.
 
 Promised are at most 1 false alarm, and at least 95 changes seen, of 100 on a quiet machine.
 Pairs during which other processes took the CPUs are counted, and listed apart. The
-intervals are Wilson's, for a share, at 95 %.
+intervals are Wilson's, for a fraction, at 95 %.
 """
 
 import argparse
@@ -100,7 +100,7 @@ class Pair:
 def run_pairs(
     pipeline: Callable[[float], Any], slower: float, pairs: int, seconds: float | None
 ) -> list[Pair]:
-    """Measures base and new in turn."""
+    """Measures base and new alternately."""
     found = []
     for n in range(pairs):
         settings = Settings(seconds=seconds)
@@ -123,7 +123,7 @@ def run_pairs(
 
 
 def wilson(count: int, of: int) -> tuple[float, float]:
-    """The 95 % interval of a share."""
+    """Returns the 95 % interval of the fraction `count` / `of`."""
     if of == 0:
         return 0.0, 1.0
     z, p = 1.96, count / of
@@ -136,7 +136,7 @@ def wilson(count: int, of: int) -> tuple[float, float]:
 
 
 def line(what: str, pairs: list[Pair], wanted: Callable[[Pair], bool]) -> str:
-    """A row of the table: the share, its interval, what could have been seen."""
+    """Returns a row of the table: the fraction, its interval, its resolution."""
     count = sum(map(wanted, pairs))
     low, high = wilson(count, len(pairs))
     smallest = sorted(pair.smallest for pair in pairs)
@@ -188,7 +188,7 @@ def main() -> int:
 
 
 def different(pair: Pair) -> bool:
-    """A verdict where the two rates do not differ."""
+    """Returns a verdict where the two rates do not differ."""
     return pair.verdict != "cannot tell"
 
 

@@ -23,7 +23,7 @@ class Cost:
 
 
 def run_op(dataset: Any, **attributes: Any) -> tuple[dict[str, int], Any]:
-    """The measuring op's counters, and its stamps in ns."""
+    """Returns the measuring op's counters, and its stamps in ns."""
     import tensorflow as tf
 
     from ipufeed import _native
@@ -50,7 +50,7 @@ def through(dataset: Any, elements: int, copy: bool = False) -> Cost:
 
 
 def bare(dataset: Any, elements: int) -> Cost:
-    """The yardstick of ipufeed/cc/measure/consumer.h, with the same warm-up."""
+    """Measures the yardstick of ipufeed/cc/measure/consumer.h, with the same warm-up."""
     warm_up = max(1, elements // 10)
     counters, _ = run_op(
         dataset, bare=True, warm_up=warm_up, elements_per_epoch=elements
@@ -62,7 +62,7 @@ def bare(dataset: Any, elements: int) -> Cost:
 
 
 def loop(dataset: Any, elements: int) -> Cost:
-    """A plain Python loop, as most benchmark scripts have it."""
+    """Measures a plain Python loop, as most benchmark scripts have it."""
     iterator = iter(dataset)
     for _ in itertools.islice(iterator, max(1, elements // 10)):
         pass

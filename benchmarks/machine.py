@@ -1,4 +1,4 @@
-"""The words for the machine and the date, on pages of figures."""
+"""Describes the machine and the date, for pages of figures."""
 
 import datetime
 
@@ -6,7 +6,7 @@ from ipufeed.benchmark.measuring.machine import fingerprint
 
 
 def with_machine(head: str) -> str:
-    """A page's head with date, cpu, cpus, memory, kernel, python and tensorflow in it."""
+    """Fills date, machine and versions into the head of a page."""
     machine = fingerprint()
     return head.format(
         date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),

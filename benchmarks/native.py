@@ -26,7 +26,7 @@ ROUND_LIMIT_S = 20.0  # a round takes about half a second on a quiet machine
 
 
 def cache_folder() -> pathlib.Path:
-    """The folder for binaries, which no other user can write to.
+    """Returns the folder for binaries, which no other user can write to.
 
     Raises:
         PermissionError: the folder exists and is not ours alone.

@@ -35,7 +35,7 @@ def large() -> Any:
 
 @functools.cache
 def records_folder(records: int, record_bytes: int) -> tempfile.TemporaryDirectory:
-    """A folder with one TFRecord file; it goes with the process."""
+    """Returns a folder with one TFRecord file; it goes with the process."""
     import numpy as np
     import tensorflow as tf
 

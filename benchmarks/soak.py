@@ -123,7 +123,7 @@ class Soak:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     elements = int(sys.argv[1]) if len(sys.argv) > 1 else ELEMENTS
     if not 1 <= elements < 2**31:
         sys.exit(f"ELEMENTS must be in [1, 2^31), got {elements}: they are int32.")

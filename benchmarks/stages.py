@@ -7,10 +7,10 @@
 
 Each pipeline has three to five stages of 1 to 4 ms in random order: maps, serial and
 parallel, now and then behind a prefetch. The slowest of them is at least 30 % slower than
-the others. What is planted says which stage holds the pipeline back and with what share:
+the others. What is planted says which stage holds the pipeline back and with what fraction:
 stages in one thread add up, a parallel one's calls each fetch and compute, all functions
-take the pool's threads in turn, and the slowest such unit is the period. Printed are how
-often that stage came first, how far its share was off, and for --gain how far the
+take the pool's threads one by one, and the slowest such station is the period. Printed are
+how often that stage came first, how far its fraction was off, and for --gain how far the
 predicted gain of making it twice as fast was from the gain measured with the stage planted
 at half its cost.
 
@@ -45,7 +45,7 @@ class Planted:
 
 
 def plan(rng: random.Random, cpus: int | None) -> list[Planted]:
-    """A random pipeline; with `cpus`, of stages that need one each."""
+    """Returns a random pipeline; with `cpus`, of stages that need one each."""
     while True:
         stages = [
             Planted(
@@ -66,7 +66,7 @@ def plan(rng: random.Random, cpus: int | None) -> list[Planted]:
 
 
 def units(stages: list[Planted]) -> list[list[tuple[str, float]]]:
-    """What cannot overlap: (stage, ms of the period)."""
+    """Returns the groups that cannot overlap: (stage, ms of the period)."""
     found: list[list[tuple[str, float]]] = [[]]
     for stage in stages:
         if stage.workers:
@@ -85,7 +85,7 @@ def units(stages: list[Planted]) -> list[list[tuple[str, float]]]:
 
 
 def truth(stages: list[Planted]) -> tuple[str, float, bool]:
-    """The stage that holds it back, its share, and whether that is beyond dispute."""
+    """Returns the slowest stage, its fraction, and whether it is clearly the slowest."""
     periods = sorted(units(stages), key=lambda unit: -sum(ms for _, ms in unit))
     period = sum(ms for _, ms in periods[0])
     ranked = sorted(periods[0], key=lambda pair: -pair[1])
@@ -98,12 +98,12 @@ def truth(stages: list[Planted]) -> tuple[str, float, bool]:
 
 
 def period_ms(stages: list[Planted]) -> float:
-    """What the pipeline takes for an element, as planted."""
+    """Returns the planted time of the pipeline for an element."""
     return max(sum(ms for _, ms in unit) for unit in units(stages))
 
 
 def build(stages: list[Planted], work: Callable[[float], None]) -> Any:
-    """The tf.data pipeline."""
+    """Returns the tf.data pipeline."""
     import tensorflow as tf
 
     dataset = tf.data.Dataset.range(10**9)
@@ -127,7 +127,7 @@ def build(stages: list[Planted], work: Callable[[float], None]) -> Any:
 
 
 def burn(seconds: float) -> None:
-    """Keeps a CPU busy, for so much CPU time."""
+    """Keeps a CPU busy until it has used the CPU time."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         sum(range(200))
@@ -173,7 +173,7 @@ def overhead() -> None:
 
 
 def main() -> None:
-    """Runs the pipelines and prints a line for each, and what they add up to."""
+    """Runs the pipelines and prints a line for each, and the totals."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pipelines", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)

@@ -22,7 +22,7 @@ COLUMNS = ["spectrum", "pressure", "station", "fault"]
 
 
 def make_dataset(batch_size: int = 1024, rows: int = 200_000, row_group: int = 20_000):
-    """Batches of ({column: [batch, ...]}, fault: bool [batch]), for ever."""
+    """Batches of ({column: [batch, ...]}, fault: bool [batch]), endlessly."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="columns-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "readings.parquet"

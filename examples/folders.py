@@ -18,7 +18,7 @@ from ipufeed import sources
 
 
 def make_dataset(batch_size: int = 32, size: int = 96, images: int = 60):
-    """Batches of (uint8 [batch, size, size, 3], class: int32 [batch]), for ever."""
+    """Batches of (uint8 [batch, size, size, 3], class: int32 [batch]), endlessly."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="folders-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     random = np.random.default_rng(0)

@@ -20,7 +20,7 @@ PHOTOGRAPHS = ("astronaut.png", "coffee.png", "motorcycle_left.png", "rocket.jpg
 
 
 def make_dataset(batch_size: int = 32, image_size: int = 224, files: int = 256):
-    """Batches of (float32 [batch, size, size, 3] in [-1, 1], file names), for ever."""
+    """Batches of (float32 [batch, size, size, 3] in [-1, 1], file names), endlessly."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="photos-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     write_crops(folder, files)

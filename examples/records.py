@@ -24,7 +24,7 @@ FEATURES = {
 
 
 def make_dataset(batch_size: int = 64, shards: int = 1, shard: int = 0):
-    """Batches of ({"words": int64 [batch, longest]}, score: float32 [batch]), for ever."""
+    """Batches of ({"words": int64 [batch, longest]}, score: float32 [batch]), endlessly."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="records-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for number in range(4):

@@ -21,7 +21,7 @@ ZONES = ["airport", "centre", "docks", "east", "north", "old town", "south", "we
 
 
 def make_dataset(batch_size: int = 1024, rows: int = 500_000, row_group: int = 50_000):
-    """Batches of ({column: [batch]}, label: int32 [batch]), for ever."""
+    """Batches of ({column: [batch]}, label: int32 [batch]), endlessly."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="table-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "rides.parquet"

@@ -19,7 +19,7 @@ NOT_A_WORD = r"(?:\\n|[^a-z0-9])+"  # the file writes the ends of lines as \\n
 def make_dataset(
     batch_size: int = 64, most_words: int = 32, vocabulary_size: int = 2000
 ):
-    """Batches of int64 [batch, words], padded with 0 to the longest line; for ever."""
+    """Batches of int64 [batch, words], padded with 0 to the longest line; endless."""
     paths = [str(path) for path in texts()]
     words = tf.constant(vocabulary(paths, vocabulary_size))
     # Number 0 pads, and words that are not in the vocabulary share the last number.

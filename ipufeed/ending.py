@@ -170,7 +170,7 @@ def _frames_of_daemon_threads() -> list[FrameType]:
 
 
 def _files_of(frame: FrameType | None, folder: str) -> set[str]:
-    """The files of TensorFlow's, in its `folder`, that a stack is in."""
+    """Returns the files of TensorFlow, in its `folder`, of a stack's frames."""
     files = set()
     while frame is not None:
         name = frame.f_code.co_filename

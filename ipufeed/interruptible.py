@@ -1,7 +1,7 @@
 """Runs work on its own thread, so that the caller's can handle Ctrl-C and progress.
 
-A thread inside a TensorFlow op does not handle signals. So long work never runs on the
-calling thread, which waits in short slices, polls, and can stop the work.
+A thread inside a TensorFlow op does not handle signals. Long work therefore never runs on
+the calling thread, which waits in short slices, polls, and can stop the work.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def run_interruptibly(
     """
     outcome: list[Outcome[T]] = []
     # A lock, not an Event or join: what a signal's handler raises inside a Condition can
-    # leave its lock acquired, and then both threads wait for ever; an interrupted join
+    # leave its lock acquired, and then both threads deadlock; an interrupted join
     # leaves the thread object unusable.
     running = threading.Lock()
     running.acquire()
@@ -83,7 +83,7 @@ def run_interruptibly(
             running.release()
 
     def ends_within(seconds: float) -> bool:
-        # An interruption may follow an acquisition: the outcome says it for good.
+        # An interruption may follow an acquisition; the outcome is there in either case.
         return bool(outcome) or running.acquire(timeout=max(0.0, seconds))
 
     def stop_it() -> None:

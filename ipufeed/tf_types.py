@@ -34,49 +34,49 @@ class Dataset(Protocol):
 
     @property
     def _options_attr(self) -> Any:
-        """The options that were set on it."""
+        """Returns the options that were set on it."""
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the dataset."""
 
     def _inputs(self) -> list[Any]:
-        """The datasets that it reads."""
+        """Returns the datasets that it reads."""
 
     def _functions(self) -> list[Any]:
-        """The wrappers of the functions that it calls."""
+        """Returns the wrappers of the functions that it calls."""
 
     def _as_serialized_graph(self, **options: Any) -> Any:
-        """Its graph, with what it captures."""
+        """Returns its graph, with what it captures."""
 
     def _apply_debug_options(self) -> Dataset:
-        """With the options of debug mode."""
+        """Returns it with the options of debug mode."""
 
     def apply(self, transformation: Callable[[Any], Any]) -> Dataset:
-        """What a function makes of it."""
+        """Returns the dataset that a function makes of it."""
 
     def batch(self, size: int, *, drop_remainder: bool = False) -> Dataset:
-        """Batches of elements."""
+        """Returns a dataset of batches of its elements."""
 
     def cardinality(self) -> Any:
-        """How many elements, or one of two negative numbers."""
+        """Returns the number of elements; a negative one: infinite, or unknown."""
 
     def map(self, function: Callable[..., Any], **options: Any) -> Dataset:
-        """What a function gives for each element."""
+        """Returns a dataset of a function's results for its elements."""
 
     def options(self) -> Any:
-        """Its tf.data.Options."""
+        """Returns its tf.data.Options."""
 
     def prefetch(self, size: int) -> Dataset:
-        """A buffer of elements."""
+        """Returns it with a buffer of elements."""
 
     def repeat(self, count: int | None = None) -> Dataset:
-        """Its elements several times, or without an end."""
+        """Returns a dataset that repeats it, `count` times or without an end."""
 
     def take(self, count: int) -> Dataset:
-        """Its first elements."""
+        """Returns a dataset of its first elements."""
 
     def with_options(self, options: Any) -> Dataset:
-        """The same with other options."""
+        """Returns it with other options."""
 
 
 # Any: TensorFlow ships no types, and these are passed on to TensorFlow as they are.

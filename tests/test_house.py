@@ -75,7 +75,7 @@ def test_no_file_is_longer_than_a_reader_takes_in():
     assert long == set(LONG_FILES), "split by job; or take what is short from the table"
 
 
-def test_no_function_is_longer_than_its_signature_asks_for():
+def test_no_function_is_longer_than_its_signature_requires():
     """Only signatures that are not ours to shorten make a function longer."""
     long = {
         f"{name_of(path)}:{node.name}"

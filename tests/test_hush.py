@@ -9,7 +9,7 @@ from ipufeed._quiet_import import LEVEL, quiet_stderr
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch):
-    """The user has not asked for a level."""
+    """The user has not set a level."""
     monkeypatch.delenv(LEVEL, raising=False)
 
 
@@ -31,7 +31,7 @@ def test_chatter_is_silent_and_the_environment_as_before(capfd):
     assert LEVEL not in os.environ
 
 
-def test_a_failed_import_shows_what_was_said(capfd):
+def test_a_failed_import_shows_its_log(capfd):
     """The cause may be in it."""
     with pytest.raises(ImportError):
         fail(ImportError, b"the cause\n")
@@ -49,7 +49,7 @@ def test_an_interrupted_import_shows_nothing(capfd):
     assert LEVEL not in os.environ
 
 
-def test_who_has_set_a_level_sees_what_it_lets_through(capfd, monkeypatch):
+def test_a_level_that_is_set_lets_its_messages_through(capfd, monkeypatch):
     """It is theirs, and stays."""
     monkeypatch.setenv(LEVEL, "1")
 

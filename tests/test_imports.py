@@ -370,7 +370,7 @@ def test_no_import_is_hidden_in_a_text():
     assert found - {"device/random/patches.py"} == set(BY_NAME)  # patches: Keras's
 
 
-def test_each_folder_says_what_lives_there():
+def test_each_folder_describes_what_it_holds():
     """The docstring of its __init__ is the sign on the door."""
     folders = {path.parent for path in python_files()}
     for folder in folders:

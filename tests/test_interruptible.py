@@ -47,7 +47,7 @@ def test_an_interruption_stops_the_work_and_keeps_what_it_has():
         ended.result()
 
 
-def test_enough_is_no_interruption():
+def test_enough_is_not_an_interruption():
     """The poll that says so is the last, and the work is stopped."""
     stopped, polls = threading.Event(), []
 

@@ -49,7 +49,7 @@ def test_a_picture_has_a_bar_for_each_peer_of_the_first_figure():
     assert 0 < widths[0] < widths[1]
 
 
-def test_the_page_says_what_it_was_measured_on_and_what_was_not(tmp_path):
+def test_the_page_names_its_machine_and_what_was_not_measured(tmp_path):
     (tmp_path / "pictures").mkdir()
     page(tmp_path / "performance.md", [GROUP])
     text = (tmp_path / "performance.md").read_text()

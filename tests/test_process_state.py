@@ -53,7 +53,7 @@ def test_a_reset_is_as_a_new_process(clean_system, monkeypatch, caplog):
 
 
 def test_a_block_that_was_left_open_ends():
-    """A thread that died in one would refuse programs for ever."""
+    """A thread that died in one would refuse all later programs."""
     block = no_recompile()
     block.__enter__()
     STATE.reset()
@@ -91,7 +91,7 @@ def test_a_name_is_taken_once():
 
 
 def test_a_part_may_use_the_state_while_it_is_reset():
-    """No lock is held meanwhile."""
+    """No lock is held then."""
     state, seen = ProcessState(), []
     state.part("one")(lambda: seen.extend(state.parts))
     thread = threading.Thread(target=state.reset, daemon=True)

@@ -175,7 +175,7 @@ def test_a_traceback_has_the_programs_frames_only(run, folder):
 
 
 def test_a_syntax_error_is_shown_as_python_shows_it(run, folder):
-    """With the line and the mark below it, and nothing of ours."""
+    """With the line and the mark below it, and no line of ipufeed."""
     done = run("x = (1,\ny = 2\n")
 
     assert done.returncode == 1
@@ -251,7 +251,7 @@ def test_the_environment_is_the_programs(run):
     ("name", "words"),
     [("missing.py", "is not there"), ("elsewhere", "is not a file")],
 )
-def test_what_is_no_program_is_refused(folder, name, words):
+def test_what_is_not_a_program_is_refused(folder, name, words):
     """In one line, with exit code 2, before TensorFlow is imported."""
     done = children.run(
         command(folder / name),

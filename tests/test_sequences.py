@@ -23,7 +23,7 @@ LIMIT_S = 500.0  # only a hang gets there
 
 
 @pytest.mark.process
-def test_sequences_of_calls_do_what_the_model_says():
+def test_sequences_of_calls_do_what_the_model_does():
     """Each result once, in order, of the right dtype and shape; errors name the queue."""
     seed = os.environ.get("IPUFEED_TEST_SEED") or random.randrange(10**9)
     done = children.run(

@@ -185,7 +185,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_program_that_ends_normally_says_nothing(runs, name):
+def test_a_program_that_ends_normally_prints_nothing(runs, name):
     """Neither TensorFlow nor the feeders log anything when queues and sessions end."""
     done = runs[name]
 
@@ -219,7 +219,7 @@ while infeed.stats().elements < 1000:
 )
 
 
-def test_the_exit_stops_a_program_of_a_daemon_thread_without_a_word():
+def test_the_exit_silently_stops_a_program_of_a_daemon_thread():
     """As Python ends such a thread: it is not an error of the program."""
     done = children.run(
         [sys.executable, "-c", "import ipufeed.compat as c; c.install()" + BESIDE],

@@ -40,25 +40,6 @@ def words():
         ("The reader hears it.", "hears"),
         ("The meeting of replicas.", "meeting"),
         ("A program on a chip.", "chip"),
-    ],
-)
-def test_each_form_is_found_in_each_language(words, text, form):
-    """With the line, and what to write instead."""
-    for path, source in (
-        ("a.md", f"\n{text}\n"),
-        ("a.h", f"\n// {text}\n"),
-        ("a.py", f"\nx = 1  # {text}\n"),
-        ("a.py", f'\nx = f"{text} {{x}}"\n'),
-        ("a.py", f'"""A docstring.\n    {text}\n"""\n'),
-    ):
-        (found,) = words.finds(path, source)
-        assert found.startswith(f"{path}:2: {form}: "), source
-        assert any(found.endswith(f": {instead}") for _, instead in words.FORMS)
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
         ("A file of ours.", "of ours"),
         ("It does no harm twice.", "does harm"),
         ("The work so often.", "so often"),
@@ -80,11 +61,18 @@ def test_each_form_is_found_in_each_language(words, text, form):
         ("The fastest of several stretches.", "stretches"),
     ],
 )
-def test_some_forms_are_found_in_some_folders(words, text, form):
-    """In those that are free of them; elsewhere they pass."""
-    (found,) = words.finds(f"{words.PLAIN[0]}a.md", text)
-    assert found.startswith(f"{words.PLAIN[0]}a.md:1: {form}: ")
-    assert list(words.finds("elsewhere/a.md", text)) == []
+def test_each_form_is_found_in_each_language(words, text, form):
+    """With the line, and what to write instead."""
+    for path, source in (
+        ("a.md", f"\n{text}\n"),
+        ("a.h", f"\n// {text}\n"),
+        ("a.py", f"\nx = 1  # {text}\n"),
+        ("a.py", f'\nx = f"{text} {{x}}"\n'),
+        ("a.py", f'"""A docstring.\n    {text}\n"""\n'),
+    ):
+        (found,) = words.finds(path, source)
+        assert found.startswith(f"{path}:2: {form}: "), source
+        assert any(found.endswith(f": {instead}") for _, instead in words.FORMS)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +110,25 @@ def test_a_clean_text_passes(words, text):
 
 
 def test_names_in_python_code_are_left_alone(words):
-    """Names are chosen elsewhere; strings and comments are read."""
+    """But for those of tests, which are sentences; strings and comments are read."""
     assert list(words.finds("a.py", "beside = who(nobody)\nx = anew  # as is\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "form"),
+    [
+        ("who_waits_gets_it", "who"),
+        ("a_file_that_is_no_list_is_refused", "is no"),
+        ("a_program_says_so", "says"),
+        ("it_repeats_for_ever", "for ever"),
+    ],
+)
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_a_form_in_the_name_of_a_test_is_found(words, sentence, form, indent):
+    """At the line of the name; a helper's name is not a sentence."""
+    (find,) = words.finds("a.py", f"\n{indent}def test_{sentence}():\n")
+    assert find.startswith(f"a.py:2: test_{sentence}: {form}: ")
+    assert list(words.finds("a.py", f"def {sentence}():\n    pass\n")) == []
 
 
 def test_an_exception_is_for_one_text_of_one_file(words, monkeypatch):
@@ -141,7 +146,9 @@ def test_each_exception_is_needed(words):
         assert text in (ROOT / path).read_text()
 
 
-def test_folders_are_read_and_the_exit_code_tells(words, monkeypatch, tmp_path, capsys):
+def test_folders_are_read_and_the_exit_code_shows_finds(
+    words, monkeypatch, tmp_path, capsys
+):
     """All files of its languages; a folder that is not clean only where it is named."""
     monkeypatch.setattr(words, "ROOT", tmp_path)
     monkeypatch.setattr(words, "CLEAN", ("here",))

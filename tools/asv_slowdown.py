@@ -168,7 +168,7 @@ def asv(folder: Path, config: Path, command: str, *words: str) -> str:
 
 
 def continuous(folder: Path, config: Path, rounds: int, base: str, new: str) -> str:
-    """The verdict of `asv continuous` on two commits, measured in turns."""
+    """Returns the verdict of `asv continuous` on two commits, run alternately."""
     often = ["--interleave-rounds", "-a", f"rounds={rounds}"]
     return verdict(
         asv(folder, config, "continuous", *often, "--bench", BENCHMARKS, base, new)

@@ -30,7 +30,7 @@ MARKS = "not native and not soak and not measured"
 
 
 def main() -> int:
-    """Prints what came of it with each Python; 1 if one failed or is asked for in vain."""
+    """Prints the outcome for each Python; returns 1 if one failed or is not there."""
     parser = argparse.ArgumentParser(prog="python tools/build_wheel.py")
     parser.add_argument("--to", type=Path, help="where the wheel is to be kept")
     parser.add_argument(
@@ -78,7 +78,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def interpreter(version: str) -> str | None:
-    """The Python of this version: of the path, or one that pyenv has installed."""
+    """Returns the Python of this version: of the path, or one that pyenv has installed."""
     folder = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     candidates = [shutil.which(f"python{version}")]
     candidates += map(str, sorted(folder.glob(f"{version}.*/bin/python{version}")))
@@ -90,7 +90,7 @@ def interpreter(version: str) -> str | None:
 
 
 def built(folder: Path) -> Path:
-    """The wheel of what is committed, repaired and looked at."""
+    """Returns the wheel of what is committed, repaired and checked."""
     clone = folder / "clone"
     run("git", "clone", "--quiet", ROOT, clone, cwd=folder)
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]

@@ -78,12 +78,12 @@ def installed() -> list[str]:
 
 
 def missing(names: list[str], patterns: tuple[str, ...]) -> list[str]:
-    """The patterns that no name matches."""
+    """Returns the patterns that no name matches."""
     return [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]
 
 
 def matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
-    """The names that match any pattern."""
+    """Returns the names that match any pattern."""
     return [name for pattern in patterns for name in fnmatch.filter(names, pattern)]
 
 

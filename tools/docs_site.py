@@ -20,6 +20,8 @@ PAGES = ROOT / "build" / "site_pages"
 OTHERS = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ipufeed/cc/README.md"),
     *("tests/faults/README.md", "tests/models/README.md"),
+    *("tests/cc/standin/README.md", "benchmarks/peers/jobs/README.md"),
+    *("examples/README.md",),
 )
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 

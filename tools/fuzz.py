@@ -28,9 +28,7 @@ ROOT = TOOLS.parent
 COMPILE = ("clang++", "-std=c++17", "-g1", "-O1", "-fno-omit-frame-pointer")
 SANITIZE = "-fsanitize=fuzzer,address"
 NATIVE = ("record_scan", "canonical")
-START_S = (
-    300.0  # to start, beyond the seconds that are asked for: only a hang gets there
-)
+START_S = 300.0  # to start, beyond the seconds of --seconds: only a hang gets there
 INPUT_S = 20  # for one input: only a hang gets there
 
 

@@ -41,7 +41,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Finding:
-    """An input that a reader does not handle."""
+    """A reader did not handle its input."""
 
     data: bytes
     number: int

@@ -1,8 +1,9 @@
 """Finds words that the project's texts do not use: `python tools/words.py [PATH...]`.
 
 The subject of a sentence is a thing with a name, such as the caller or the feeder. Read
-are the comments and strings of .py files, and .md, .h and .cc files whole: those of CLEAN,
-or the given files and folders. Prints a line for each find; the exit code is then 1.
+are the comments, strings and names of tests of .py files, and .md, .h and .cc files whole:
+those of CLEAN, or the given files and folders. Prints a line for each find; the exit code
+is then 1.
 """
 
 import io
@@ -48,28 +49,6 @@ FORMS = (
         rf"|\b({IS}{GAP}no)(?={GAP}\w)(?!{GAP}(?:longer|more|larger)\b)",
         "is not a",
     ),
-)
-# Further forms, in the folders that are free of them.
-PLAIN = (
-    *("ipufeed/applications/", "ipufeed/executable/", "ipufeed/tf_patches/"),
-    *("ipufeed/benchmark/graph/", "ipufeed/benchmark/stages/"),
-    *("ipufeed/benchmark/advice/", "ipufeed/benchmark/cold/"),
-    *("ipufeed/benchmark/scaleout/", "ipufeed/benchmark/report/"),
-    *("ipufeed/render/", "ipufeed/sources/"),
-    *("docs/result.md", "docs/read-the-report.md", "docs/bottleneck.md"),
-    *("docs/scale-out.md", "docs/sources.md", "docs/ci.md"),
-    *("docs/programs.md", "docs/device-side.md", "docs/operations.md"),
-    *("docs/configuration.md", "docs/statistics.md"),
-    *("ipufeed/benchmark/cli/", "ipufeed/benchmark/comparing/"),
-    *("ipufeed/benchmark/load/", "ipufeed/benchmark/loaders/"),
-    *("ipufeed/benchmark/measuring/", "ipufeed/benchmark/plugin/"),
-    *("ipufeed/benchmark/process/", "ipufeed/benchmark/result/"),
-    *("ipufeed/benchmark/selftest/", "ipufeed/benchmark/device/"),
-    *("ipufeed/cc/", "ipufeed/device/", "ipufeed/keras/", "ipufeed/ops/"),
-    *("ipufeed/parallel/", "ipufeed/programs/", "ipufeed/queues/"),
-    *("docs/keras.md", "docs/pipelines.md"),
-)
-PLAIN_FORMS = (
     (rf"\b(of{GAP}ours)\b", "of ipufeed, or its name"),
     (rf"\b(does{GAP}no{GAP}harm)\b", "is idempotent"),
     (rf"\b(so{GAP}often)\b", "this number of times, or the argument's name"),
@@ -90,14 +69,15 @@ PLAIN_FORMS = (
     (rf"\b(so{GAP}long)\b(?!{GAP}as)", "this long, or the duration's name"),
     (r"\b(stretch(?:es)?)\b", "interval, window"),
 )
-PATTERNS, PLAIN_PATTERNS = (
-    [(re.compile(form, re.IGNORECASE), instead) for form, instead in forms]
-    for forms in (FORMS, PLAIN_FORMS)
-)
+PATTERNS = [(re.compile(form, re.IGNORECASE), instead) for form, instead in FORMS]
+# The name of a test is a sentence, to which these apply, too.
+NAME = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
+NAME_PATTERNS = [*PATTERNS, (re.compile(r"\b(says?)\b"), "names, reports, shows")]
 
 # (path, text of the line) -> why it stays, such as a quoted message of TensorFlow's.
 ROWS = "a row of a trace, which programs read"
 EXCEPTIONS = {
+    ("docs/glossary.md", "chip (in rows of traces)"): ROWS,
     ("docs/reports.md", "chip 1"): ROWS,
     ("docs/reports.md", "on chip 0"): ROWS,
     ("docs/reports.md", "from chip 0"): ROWS,
@@ -129,12 +109,24 @@ def texts_of(source: str) -> str:
     return "\n".join("".join(line) for line in kept)
 
 
+def in_names(path: str, source: str) -> Iterator[str]:
+    """Gives `path:line: form: what to write` for each find in the name of a test."""
+    for name in NAME.finditer(source):
+        sentence = name[1].replace("_", " ")
+        for pattern, instead in NAME_PATTERNS:
+            for match in pattern.finditer(sentence):
+                if match[1] is not None:
+                    row = source.count("\n", 0, name.start(1))
+                    yield f"{path}:{row + 1}: {name[1]}: {match[1]}: {instead}"
+
+
 def finds(path: str, source: str) -> Iterator[str]:
     """Gives `path:line: form: what to write` for each find, in order of the forms."""
+    if path.endswith(".py"):
+        yield from in_names(path, source)
     lines = source.splitlines()
     text = texts_of(source) if path.endswith(".py") else source
-    further = PLAIN_PATTERNS if path.startswith(PLAIN) else []
-    for pattern, instead in (*PATTERNS, *further):
+    for pattern, instead in PATTERNS:
         for match in pattern.finditer(text):
             if match[1] is None:
                 continue

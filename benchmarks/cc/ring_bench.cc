@@ -558,7 +558,7 @@ void print_json(const std::map<std::string, Result>& results,
   if (pinned.empty()) {
     std::printf(
         "\"pinned\": null, \"note\": \"one usable CPU: not pinned, and the two "
-        "sides take turns; compare with nothing\", ");
+        "sides alternate; compare with nothing\", ");
   } else {
     std::printf("\"pinned\": [%d, %d], ", pinned[0], pinned[1]);
   }

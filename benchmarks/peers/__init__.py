@@ -4,7 +4,7 @@
     images      the same JPEG files and the same job, in four frameworks
     queues      from one thread to another, in Python, TensorFlow and C++
 
-All of a group are measured in turns, `repeats` times; a figure is the median with the
+All of a group are measured alternately, `repeats` times; a figure is the median with the
 quartiles. What is not installed is reported, and left out. --write makes
 docs/performance.md.
 """

@@ -60,7 +60,7 @@ def measure(quick: bool) -> Group:
 
 
 def run(job: str, folder: str, seconds: float) -> dict:
-    """The result of one run of the command."""
+    """Returns the result of one run of the command."""
     command = [sys.executable, "-m", "ipufeed.benchmark", str(JOBS / f"{job}.py")]
     done = subprocess.run(
         [*command, "--seconds", str(seconds), "--no-stages", "--no-memcpy", "--quiet"],

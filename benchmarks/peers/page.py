@@ -13,8 +13,8 @@ HEAD = """# Performance
 
 `python -m benchmarks.peers --write` has measured and written all of this page on {date}:
 {cpu}, {cpus} CPUs, {memory:.0f} GiB, Linux {kernel}, Python {python},
-TensorFlow {tensorflow}. All of a table was measured in turns in one run; figures are
-medians with the quartiles of the repeats. Ratios of a table are worth more than its
+TensorFlow {tensorflow}. The rows of a table were measured alternately in one run; figures
+are medians with the quartiles of the repeats. Ratios of a table are worth more than its
 figures, which are this machine's. What the project promises to reach is measured by
 `python -m benchmarks.targets`.
 """
@@ -22,7 +22,7 @@ ROW_HEIGHT, WIDTH, LABEL = 20, 760, 300
 
 
 def table(group: Group) -> str:
-    """A group as Markdown, which can also be read as it is."""
+    """Returns a group as Markdown, which can also be read as it is."""
     lines = [
         "| | figure | median | quartiles | repeats |",
         "|---|---|---|---|---|",
@@ -50,7 +50,7 @@ def page(path: Path, groups: Sequence[Group]) -> None:
 
 
 def picture(group: Group) -> str:
-    """A bar for each peer's first figure, on a logarithmic scale of tens."""
+    """Returns a bar for each peer's first figure, on a logarithmic scale of tens."""
     what = group.figures[0].what
     shown = [figure for figure in group.figures if figure.what == what]
     low = min(figure.median for figure in shown) / 2

@@ -78,7 +78,7 @@ def bare(server: Any, elements: int, count: int, index: int) -> Callable[[], Any
 
 
 def session_config() -> Any:
-    """Of the bare servers."""
+    """Returns the configuration of a session on the bare servers."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(device_count={"CPU": 1, "IPU": 0})
@@ -87,7 +87,7 @@ def session_config() -> Any:
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """The time of one run."""
+    """Measures the time of one run."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start

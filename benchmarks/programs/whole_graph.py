@@ -15,7 +15,7 @@ FEATURES, UNITS, LAYERS, BATCH = 64, 64, 4, 32
 
 
 def network(x: Any, y: Any) -> Any:
-    """A training step of an MLP: its loss and the op that updates it."""
+    """Returns a training step of an MLP: its loss and the op that updates it."""
     import tensorflow as tf
 
     v1 = tf.compat.v1

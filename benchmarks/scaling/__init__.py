@@ -10,8 +10,9 @@
     memory       of an infeed's ring, by depth and bytes of an element
 
 Each is a module of `axes`, and runs in a process of its own. All points of an axis are
-measured in turns, `repeats` times; a figure is the median with the quartiles. The sentences
-about bends are made from the figures (`bends`). --write makes docs/performance/scaling.md.
+measured alternately, `repeats` times; a figure is the median with the quartiles. The
+sentences about bends are made from the figures (`bends`). --write makes
+docs/performance/scaling.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,12 +81,12 @@ class Axis:
         return [curve for curve in self.curves if curve.figure == figure]
 
     def amount(self, x: float) -> str:
-        """The text of an amount of work."""
+        """Returns the text of an amount of work."""
         return size(x) if self.work.startswith("bytes") else f"{x:,.0f}"
 
 
 def size(count: float) -> str:
-    """The text of a number of bytes."""
+    """Returns the text of a number of bytes."""
     for unit in ("B", "KiB", "MiB"):
         if count < KIB:
             return f"{count:.3g} {unit}"

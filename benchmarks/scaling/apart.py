@@ -18,13 +18,13 @@ def apart(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def measured(name: str, quick: bool) -> Axis:
-    """The axis of the module `benchmarks.scaling.axes.NAME`."""
+    """Returns the axis of the module `benchmarks.scaling.axes.NAME`."""
     found: Axis = apart(measured_here, name, quick)
     return found
 
 
 def measured_here(name: str, quick: bool) -> Axis:
-    """The same, by this process."""
+    """Returns the same, by this process."""
     for name_of_logger in ("ipufeed", "tensorflow"):
         # A program is compiled for each number of components, replicas, ...
         logging.getLogger(name_of_logger).setLevel(logging.ERROR)

@@ -36,7 +36,7 @@ class Segment:
 
 
 def segments(curve: Curve) -> list[Segment]:
-    """The parts of a curve, from the least work; none for a single point."""
+    """Returns the parts of a curve, from the least work; none for a single point."""
     steps = [(kind(curve, a, b), a, b) for a, b in itertools.pairwise(curve.xs)]
     found = []
     for name, group in itertools.groupby(steps, key=lambda step: step[0]):
@@ -47,7 +47,7 @@ def segments(curve: Curve) -> list[Segment]:
 
 
 def power(curve: Curve, begin: float, end: float) -> float:
-    """The slope between two points on logarithmic axes."""
+    """Returns the slope between two points on logarithmic axes."""
     return math.log(curve.median(end) / curve.median(begin)) / math.log(end / begin)
 
 
@@ -79,7 +79,7 @@ def sentences(axis: Axis) -> list[str]:
 
 
 def sentence(axis: Axis, curve: Curve, segment: Segment, bend: bool) -> str:
-    """What a part does, between which values, and why if that is known."""
+    """Describes a part: its growth, its ends, and the reason if that is known."""
     begin, end = axis.amount(segment.begin), axis.amount(segment.end)
     name = f"{curve.what}, bend at {begin}" if bend else curve.what
     if segment.kind == "flat":
@@ -100,7 +100,7 @@ def sentence(axis: Axis, curve: Curve, segment: Segment, bend: bool) -> str:
 
 
 def pace(segment: Segment) -> str:
-    """How a part grows or falls."""
+    """Describes how a part of a curve grows or falls."""
     low, high = PROPORTIONAL
     how = abs(segment.power)
     if segment.kind == "falls":

@@ -22,16 +22,16 @@ HEAD = """# How costs grow with the work
 
 `python -m benchmarks.scaling --write` has measured and written all of this page on {date}:
 {cpu}, {cpus} CPUs, {memory:.0f} GiB, Linux {kernel}, Python {python},
-TensorFlow {tensorflow}. All points of a table were measured in turns; figures are medians
-with the quartiles of the repeats. The sentences are made from the figures: a bend is where
-a curve begins to grow, to fall, or to do neither, on logarithmic axes.
+TensorFlow {tensorflow}. All points of a table were measured alternately; figures are
+medians with the quartiles of the repeats. The sentences are made from the figures: a bend
+is where a curve begins to grow, to fall, or to do neither, on logarithmic axes.
 """
 WIDTH, HEIGHT = 760, 320
 COLOURS = (BLUE, ORANGE, PURPLE, GREEN)
 
 
 def table(axis: Axis) -> str:
-    """An axis as Markdown, which can also be read as it is."""
+    """Returns an axis as Markdown, which can also be read as it is."""
     lines = [
         f"| {axis.work} | | figure | median | quartiles | repeats |",
         "|---:|---|---|---|---|---|",
@@ -50,7 +50,7 @@ def table(axis: Axis) -> str:
 
 
 def picture(axis: Axis) -> str:
-    """A line for each way's first figure; both axes are logarithmic."""
+    """Returns a line for each way's first figure; both axes are logarithmic."""
     shown = axis.plotted
     xs = [x for curve in shown for x in curve.xs]
     ys = [curve.median(x) for curve in shown for x in curve.xs]

@@ -1,4 +1,4 @@
-"""Measures all points of an axis in turns.
+"""Measures all points of an axis alternately.
 
 What slows the machine down for a while then slows down all of them.
 """
@@ -38,7 +38,7 @@ def in_turns(ways: Mapping[str, Mapping[float, Run]], repeats: int) -> list[Curv
 
 
 def curves(what: str, points: Mapping[float, list[Cost]]) -> list[Curve]:
-    """The curves of one way."""
+    """Returns the curves of one way."""
     found = []
     for figure, field in (("wall", "wall"), ("CPU", "cpu"), ("the copy", "copy")):
         values = {

@@ -1,6 +1,6 @@
 """What does attribution cost, and how far is it off? A pipeline with planted costs.
 
-The stages sleep, so that the shares do not depend on the machine's other load.
+The stages sleep, so that their fractions do not depend on the machine's other load.
 """
 
 
@@ -36,7 +36,7 @@ class Attribution:
 
 
 class Probes:
-    """The rate of a pipeline of 1 ms with probes, and without, in turns."""
+    """The rate of a pipeline of 1 ms with probes, and without, alternately."""
 
     timeout = 300
 

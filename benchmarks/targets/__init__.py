@@ -59,7 +59,7 @@ class Row:
 
 
 def row(what: str, sense: str, reach: float, unit: str, values: Sequence[float]) -> Row:
-    """A row of plain measurements, in reading order."""
+    """Returns a row of plain measurements, in reading order."""
     return Row(what, reach, sense, unit, tuple(map(float, values)), len(values))
 
 
@@ -72,7 +72,7 @@ def comparison(
     ours: Sequence[float],
     other: Sequence[float],
 ) -> Row:
-    """A row that compares two medians; the repeats are resampled in their pairs."""
+    """Returns a row that compares two medians; the repeats are resampled in their pairs."""
     pairs = np.array([ours, other], dtype=float)
     random = np.random.default_rng(0)
     chosen = random.integers(0, len(ours), size=(RESAMPLES, len(ours)))

@@ -29,7 +29,7 @@ MODULES = (
 
 
 def show(rows: list[Row]) -> str:
-    """A table for an 80-column terminal; the promise stands above its figures."""
+    """Returns a table for an 80-column terminal; the promise stands above its figures."""
     lines = [f"{'reach':>18} {'measured':>10} {'quartiles':>18} {'n':>4}  held"]
     for row in rows:
         reach = f"{row.sense} {row.reach:g} {row.unit}" if row.sense else row.unit
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def merged(first: list[Row], second: list[Row]) -> list[Row]:
-    """The rows of a module with the values of both rounds."""
+    """Returns the rows of a module with the values of both rounds."""
     return [
         replace(
             one,
@@ -96,12 +96,12 @@ def merged(first: list[Row], second: list[Row]) -> list[Row]:
 
 
 def missed_twofold_in(found: dict[str, list[Row]]) -> list[str]:
-    """The names of the modules with a row that missed its target twofold."""
+    """Returns the names of the modules with a row that missed its target twofold."""
     return [name for name, rows in found.items() if any(map(missed_twofold, rows))]
 
 
 def missed_by(row: Row) -> float:
-    """The factor between the median and the bound that it misses."""
+    """Returns the factor between the median and the bound that it misses."""
     over, under = row.median, row.reach
     if row.sense == "at least":
         over, under = under, over

@@ -38,7 +38,7 @@ def free(repeats: int) -> list[Row]:
 
 
 def knee(repeats: int) -> list[Row]:
-    """A source of 5 ms, swept: how far from min(1, step / period) at worst."""
+    """Measures a source of 5 ms, swept: how far from min(1, step / period) at worst."""
     from ipufeed.benchmark.device.knee import sweep_knee
 
     worst = []
@@ -51,7 +51,7 @@ def knee(repeats: int) -> list[Row]:
 
 
 def stop(repeats: int) -> Row:
-    """A step of 10 s, from the stop of its program to the end of its thread."""
+    """Measures a step of 10 s, from the stop of its program to the end of its thread."""
     import threading
     import time
 
@@ -91,7 +91,7 @@ def stop(repeats: int) -> Row:
 
 
 def sleeping(seconds: float) -> Any:
-    """An endless source that sleeps so long for each element of 64 bytes."""
+    """Returns an endless source that sleeps for each element of 64 bytes."""
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 

@@ -65,7 +65,7 @@ def start(model: str, folder: str) -> dict[str, Any]:
 
 
 def starts(model: str, repeats: int) -> list[Row]:
-    """Cold and warm in turn."""
+    """Measures cold and warm starts, alternately."""
     cold, warm = [], []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +109,7 @@ def saved_call(mode: str, path: str) -> dict[str, Any]:
 
 
 def saved_calls(repeats: int) -> list[Row]:
-    """The process that compiles the file and another one, in turn."""
+    """Measures the process that compiles the file and another one, alternately."""
     here, there = [], []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:

@@ -28,7 +28,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def trivial(repeats: int, iterations: int) -> list[Row]:
-    """The loop against Python, both with an element in and a result out."""
+    """Measures the loop against Python, both with an element in and a result out."""
     work = feeds.Trivial()
     calls = iterations // 200
     ours, python, bare = [], [], []
@@ -55,7 +55,7 @@ def trivial(repeats: int, iterations: int) -> list[Row]:
 
 
 def training(repeats: int, steps: int) -> list[Row]:
-    """A 784-128-10 step, against the same loop without queues."""
+    """Measures a 784-128-10 step, against the same loop without queues."""
     work = feeds.Training()
     fed, unfed = [], []
     for _ in range(3 * repeats):  # cheap, and the matmuls' threads make it uneven
@@ -89,7 +89,7 @@ def latency(results: int) -> Row:
 
 
 def scalars(repeats: int, results: int) -> list[Row]:
-    """A million results that were not read while the program ran."""
+    """Measures a million results that were not read while the program ran."""
     work = feeds.Scalars()
     given, taken = [], []
     for _ in range(repeats):
@@ -133,7 +133,7 @@ def four_ipus(repeats: int) -> list[Row]:
 
 
 def blocked(repeats: int) -> list[Row]:
-    """The four ways to wait, each for as long as it takes."""
+    """Measures the four ways to wait, each for as long as it takes."""
     names = (
         "program, empty infeed",
         "program, full outfeed",

@@ -17,7 +17,7 @@ def rows(quick: bool) -> list[Row]:
     repeats = 3 if quick else 11
     return [
         *tiny(repeats, 20_000 if quick else 100_000),
-        # Two threads take turns at 16 us each: what else runs shows at once.
+        # Two threads alternate at 16 us each: other load shows at once.
         *sized("medium (32x28x28x1)", pipelines.medium(), 5 * repeats, 5000),
         *sized("large (32x224x224x3)", pipelines.large(), repeats, 100),
         *records(repeats, 2000),
@@ -57,7 +57,7 @@ def tiny(repeats: int, elements: int) -> list[Row]:
 
 
 def sized(name: str, dataset: Any, repeats: int, elements: int) -> list[Row]:
-    """A real size, against the bare loop; the copy is reported apart."""
+    """Measures a real size, against the bare loop; the copy is reported apart."""
     ours, floor, copies = [], [], []
     for _ in range(repeats):
         ours.append(through(dataset, elements).wall * 1e6)

@@ -1,7 +1,7 @@
 """What a step of `fit` costs on the IPU, against stock Keras: CPU time of all threads.
 
 The MLP has 20-64-64-10 units and batches of 32; both compile, with the same
-steps_per_execution, and are run in turns.
+steps_per_execution, and are run alternately.
 """
 
 import operator
@@ -94,7 +94,7 @@ def starved_share(repeats: int) -> Row:
 
 
 def make(per_execution: int) -> Any:
-    """The MLP."""
+    """Returns the MLP."""
     import keras
 
     layers = [keras.layers.Dense(64, activation="relu") for _ in range(2)]
@@ -113,7 +113,7 @@ def make(per_execution: int) -> Any:
 def measured(
     models: dict[str, Any], per_execution: int, steps: int, quick: bool
 ) -> dict[str, list[float]]:
-    """Microseconds of CPU for a step, of each model, in turns."""
+    """Returns microseconds of CPU for a step of each model, run alternately."""
     import keras
     import numpy as np
     import tensorflow as tf

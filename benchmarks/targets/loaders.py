@@ -13,7 +13,7 @@ from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 
 
 def rows(quick: bool) -> list[Row]:
-    """An element of one array, and of three, given at once."""
+    """Measures an element of one array, and of three, given at once."""
     repeats, elements = (3, 20_000) if quick else (11, 200_000)
     array = np.zeros([32], np.float32)
     several = {"image": array, "label": array, "weight": array}

@@ -25,14 +25,14 @@ def rows(quick: bool) -> list[Row]:
     repeats = 5 if quick else 15
     waiting = Stages(seconds=STAGE_S)
     ideal, bare = [], []
-    for _ in range(repeats):  # in turn, as below
+    for _ in range(repeats):  # alternately, as below
         ideal += [each / waiting.ideal_s for each in times(waiting, 1)]
         bare.append(bare_seconds(waiting.count) / waiting.ideal_s)
     small = Stages(count=64, repeat=64)
     numbers = times(small, repeats)
     copying = Copying()
     hand_overs, additions, copies = [], [], []
-    for _ in range(repeats):  # in turn: others on the machine slow down both
+    for _ in range(repeats):  # alternately: other load slows down both
         copies.append(copying.seconds(np.copyto))
         additions.append(copying.seconds(add_one))
         less, more = (one_at_a_time(stages) for stages in (2, MOST_STAGES))
@@ -123,7 +123,7 @@ def add_one(target: Array, source: Array) -> None:
 
 
 class Copying:
-    """Work on what the large stages hand on, between buffers that take turns.
+    """Work on what the large stages hand on, between alternating buffers.
 
     One pair of them would stay in the caches, where the stages' tensors do not.
     """

@@ -12,14 +12,14 @@ from benchmarks.targets import Row
 
 
 def measured(name: str, quick: bool) -> list[Row]:
-    """The rows of the module `benchmarks.targets.NAME`."""
+    """Returns the rows of the module `benchmarks.targets.NAME`."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as process:
         return process.submit(rows_here, name, quick).result()
 
 
 def rows_here(name: str, quick: bool) -> list[Row]:
-    """The same, measured by this process."""
+    """Returns the same, measured by this process."""
     module = importlib.import_module(f"benchmarks.targets.{name}")
     found: list[Row] = module.rows(quick)
     return found

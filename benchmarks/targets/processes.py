@@ -35,7 +35,7 @@ def measured() -> dict[str, dict[str, list[float]]]:
 
 
 def rows_of(what: str, ours: list[float], bare: list[float]) -> list[Row]:
-    """The rows of one size."""
+    """Returns the rows of one size."""
     return [
         comparison(
             f"all-reduce of {what} by two processes, against a bare one of TensorFlow",

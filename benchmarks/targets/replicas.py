@@ -70,7 +70,7 @@ class Loop:
         self.seconds()  # compiles
 
     def seconds(self) -> float:
-        """The time of one run."""
+        """Measures the time of one run."""
         start = time.perf_counter()
         _ = [
             each.numpy() for each in tf.nest.flatten(self._strategy.run(self._program))

@@ -65,7 +65,7 @@ def made_up_run(elements: int, seconds: float, seed: int) -> tuple[Any, Any]:
 
 
 def result_of(raw: Any, steady: Any) -> dict[str, Any]:
-    """The parts of a result that reports are made of, from its JSON."""
+    """Returns the parts of a result that reports are made of, from its JSON."""
     from ipufeed.benchmark.measuring.sections import latency, parts_of
     from ipufeed.benchmark.measuring.series import series_section
     from ipufeed.benchmark.result.json_text import json_text

@@ -21,7 +21,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def interleaved(repeats, ours, other):
-    """Seconds of each, in turns."""
+    """Returns the seconds of each, measured alternately."""
     times = ([], [])
     for work in (ours, other):  # what is paid once
         work()

@@ -86,7 +86,7 @@ def program(strategy: Any, outfeed: Any, loop: bool) -> Callable[[], Any]:
 
 
 def times(*calls: Callable[[], Any]) -> list[float]:
-    """What each of them takes, in ms."""
+    """Returns the time of each of them, in ms."""
     found = []
     for call in calls:
         start = time.perf_counter()

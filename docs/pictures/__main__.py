@@ -74,7 +74,7 @@ def measure() -> None:
 
 
 def against_main(milliseconds: float) -> dict[str, Any]:
-    """The output of `compare --fail-if-slower 5%` for three runs of each, made in turn."""
+    """The output of `compare --fail-if-slower 5%` for three alternating runs of each."""
     with tempfile.TemporaryDirectory() as folder:
         sides: dict[float, list[str]] = {MAIN_MS: [], -milliseconds: []}
         for number in range(3):

@@ -34,6 +34,6 @@ def make_from_memory():
 
 
 def make_even(milliseconds: float):
-    """An element after so long, and nothing else."""
+    """Returns a dataset of one element for each sleep."""
     element = tf.data.Dataset.from_tensors(tf.zeros([64, 64, 3], tf.uint8))
     return element.repeat().apply(testing.sleep(round(milliseconds * 1e3)))

@@ -146,14 +146,14 @@ def _refused(path: Path, why: str) -> tf.errors.InvalidArgumentError:
 
 def _refuse_other_version(written: str) -> None:
     """Raises InvalidArgumentError if another TensorFlow wrote the graph."""
-    ours = tf.version.VERSION.split(".")[:2]
-    theirs = written.split(".")[:2]
-    if ours != theirs:
+    runtime = tf.version.VERSION.split(".")[:2]
+    compiled = written.split(".")[:2]
+    if runtime != compiled:
         raise tf.errors.InvalidArgumentError(
             None,
             None,
-            f"TensorFlow version mismatch. Runtime version is {'.'.join(ours)}, "
-            f"executable version is {'.'.join(theirs)}. Compile the application again.",
+            f"TensorFlow version mismatch. Runtime version is {'.'.join(runtime)}, "
+            f"executable version is {'.'.join(compiled)}. Compile the application again.",
         )
 
 

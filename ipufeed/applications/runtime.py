@@ -26,19 +26,19 @@ class RuntimeContext:
     _signature: Signature
 
     def name(self) -> str:
-        """The engine's name."""
+        """Returns the engine's name."""
         return self._name
 
     def start_output(self) -> Tensor:
-        """A scalar string tensor, available once the engine has been started."""
+        """Returns a scalar string tensor, available once the engine has been started."""
         return self._start_output
 
     def signature(self) -> Signature:
-        """The application's inputs and outputs."""
+        """Returns the application's inputs and outputs."""
         return self._signature
 
     def output_types(self) -> list[tf.DType]:
-        """The dtypes of a call's results."""
+        """Returns the dtypes of a call's results."""
         return [feed.spec.dtype for feed in self._signature.streamed_outputs]
 
 

@@ -109,9 +109,9 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
         trainer: Has fit, evaluate and predict.
         compiler: Has compile.
     """
-    for ours in (calls.fit, calls.evaluate, calls.predict):
-        stock = getattr(trainer, ours.__name__)
-        setattr(trainer, ours.__name__, _dispatch(kit, stock, ours))
+    for on_ipus in (calls.fit, calls.evaluate, calls.predict):
+        stock = getattr(trainer, on_ipus.__name__)
+        setattr(trainer, on_ipus.__name__, _dispatch(kit, stock, on_ipus))
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
         setattr(trainer, name, _in_scope(kit, getattr(trainer, name)))
     stock_compile = compiler.compile  # type: ignore[attr-defined]
@@ -145,8 +145,8 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
         setattr(model_class, method.__name__, _method(kit, method, with_model=True))
 
 
-def _dispatch(kit: Kit, stock: NestFunction, ours: NestFunction) -> NestFunction:
-    """Returns a method: ours for models of an IPUStrategy, Keras's own for others."""
+def _dispatch(kit: Kit, stock: NestFunction, on_ipus: NestFunction) -> NestFunction:
+    """Returns a method: `on_ipus` for models of an IPUStrategy, Keras's own for others."""
 
     @functools.wraps(stock)
     def method(self: KerasModel, *arguments: object, **keywords: object) -> object:
@@ -156,7 +156,7 @@ def _dispatch(kit: Kit, stock: NestFunction, ours: NestFunction) -> NestFunction
                 do_not_compile_for_host(self)
             return stock(self, *arguments, **keywords)
         with state.running, state.strategy.scope():
-            return ours(self, state, *arguments, **keywords)
+            return on_ipus(self, state, *arguments, **keywords)
 
     return method
 
@@ -164,14 +164,14 @@ def _dispatch(kit: Kit, stock: NestFunction, ours: NestFunction) -> NestFunction
 def _in_scope(kit: Kit, stock: NestFunction) -> NestFunction:
     """Returns Keras's own method, run in the strategy scope of the model."""
 
-    def ours(
+    def on_ipus(
         model: KerasModel, state: ModelState, *arguments: object, **keywords: object
     ) -> object:
         state.kit.prepare_batch(model)
         arguments, keywords = narrow_arrays((arguments, keywords))
         return stock(model, *arguments, **keywords)
 
-    return _dispatch(kit, stock, ours)
+    return _dispatch(kit, stock, on_ipus)
 
 
 def _method(kit: Kit, option: NestFunction, with_model: bool = False) -> NestFunction:

@@ -89,7 +89,7 @@ class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
             )
 
     def get_accumulation_factor(self) -> int:
-        """Returns the factor."""
+        """Returns the number of updates that are applied together."""
         return self._accumulation_factor
 
 

@@ -16,8 +16,8 @@ def _leave_out_ipufeed() -> None:
 
     rules = config.CONVERSION_RULES
     if not any(getattr(rule, "_prefix", None) == "ipufeed" for rule in rules):
-        ours = config_lib.DoNotConvert("ipufeed")
-        replace(config, "CONVERSION_RULES", (ours, *rules))
+        rule = config_lib.DoNotConvert("ipufeed")
+        replace(config, "CONVERSION_RULES", (rule, *rules))
 
 
 def as_user_function(function: NestFunction) -> NestFunction:

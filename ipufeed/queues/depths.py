@@ -22,7 +22,7 @@ def check_prefetch_depth(depth: object) -> int | None:
             f"prefetch_depth must be an integer, but it is {depth!r} of type "
             f"{type(depth).__name__}"
         )
-    if depth < 0:
+    if depth < 0:  # in the words of the original; 0 is the default here
         raise ValueError(f"prefetch_depth must be greater than zero, but it is {depth}")
     if depth > MOST_PREFETCH_DEPTH:
         raise ValueError(f"prefetch_depth must be less than 256, but it is {depth}")

@@ -48,7 +48,7 @@ FAULTS = {1: "damaged length", 2: "absurd length", 3: "damaged data"}
 
 
 class ScanStoppedError(Exception):
-    """The event was set."""
+    """The scan was stopped by its event."""
 
 
 def scan_file(

@@ -26,7 +26,7 @@ def synthetic(
     seconds: float = 0.0,
     seed: int = 0,
 ) -> tf.data.Dataset:
-    """Returns a dataset of the same element, at next to no cost or at a given one.
+    """Returns a dataset of the same element, at the least cost or at a given one.
 
     The element is made once. A pipeline on top of it shows its own cost; on a source with
     `seconds` it shows whether it overlaps with its source.
@@ -36,8 +36,8 @@ def synthetic(
         dtype: Dtype of the tensor if `spec` is a shape: a name or a tf.DType. Default:
             uint8.
         elements: Number of elements. Default: infinite.
-        seconds: Time of each element, asleep: natively, and without CPU. 0 or in [1e-6,
-            3600], in steps of a microsecond. Default: 0.
+        seconds: Seconds for each element, spent asleep in native code (no CPU time). 0 or
+            in [1e-6, 3600], in steps of a microsecond. Default: 0.
         seed: Seed of the content: uniform over [0, 1) for floats, over [0, 128) for
             integers, over both for bool, eight letters for strings. Default: 0.
 
@@ -116,7 +116,7 @@ def _check_count(elements: int | None) -> int | None:
 
 
 def _check_seconds(seconds: float) -> int:
-    """Returns microseconds."""
+    """Returns checked seconds as microseconds."""
     amount = as_number("seconds", seconds)
     if amount and not 1e-6 <= amount <= MOST_SECONDS:
         raise ValueError(

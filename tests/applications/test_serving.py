@@ -125,7 +125,7 @@ def numbers(text):
     return tf.ensure_shape(tf.strings.to_number(tf.strings.split(text, ",")), [3])
 
 
-def test_a_dataset_or_the_step_itself_says_what_it_takes(tmp_path):
+def test_a_dataset_or_the_step_itself_defines_its_inputs(tmp_path):
     """In place of predict_step_signature."""
     configure()
     dataset = tf.data.Dataset.from_tensors(VALUE)
@@ -224,7 +224,7 @@ def test_names_and_folders(tmp_path):
         )
 
 
-def test_without_ipufeed_the_error_says_to_import_it(tmp_path):
+def test_without_ipufeed_the_error_advises_to_import_it(tmp_path):
     """TensorFlow alone can load the model, and cannot call it."""
     configure()
     export_single_step(identity, str(tmp_path / "model"), 10, X)

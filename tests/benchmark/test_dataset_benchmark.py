@@ -199,14 +199,14 @@ def test_argument_errors_are_raised(arguments, error, message):
         dataset_benchmark(endless(), *arguments)
 
 
-def test_what_is_no_dataset_is_refused():
+def test_what_is_not_a_dataset_is_refused():
     """The classic message, raised."""
     with pytest.raises(TypeError, match=r"argument to be of type `tf\.data\.Dataset`"):
         dataset_benchmark([1, 2, 3], 1, 1)
 
 
 @pytest.mark.process
-def test_debug_options_are_applied_only_if_asked_for():
+def test_debug_options_are_applied_only_on_request():
     """tf.data's debug mode switches static rewrites off, so assert_next sees it."""
     done = run_python(
         """
@@ -229,7 +229,7 @@ for apply in (True, False):
 
 
 @pytest.mark.process
-def test_statistics_are_printed_only_if_asked_for():
+def test_statistics_are_printed_only_on_request():
     """Each epoch's end is always logged, its rates only with print_stats."""
     code = """
 import ipufeed, tensorflow as tf

@@ -33,7 +33,7 @@ def test_a_number_passes_within_what_is_allowed():
     assert not about("rate", "/s", 100, float("nan"), 0.93, 1.07).passed
 
 
-def test_a_check_that_fails_once_is_made_again_and_says_so():
+def test_a_check_that_fails_once_is_made_again_with_a_note():
     """And not a third time."""
     attempts = []
 
@@ -126,7 +126,7 @@ def test_a_rate_that_is_a_fifth_too_high_is_found(monkeypatch):
 
     monkeypatch.setattr(measurement, "run_measurement", hasty)
 
-    # A machine that is a sixth too slow meanwhile hides it.
+    # A machine that is a sixth too slow during the check hides it.
     assert failed(plain.planted_rate(5, True)) == ["rate, 5 ms per element"]
 
 
@@ -168,7 +168,7 @@ def test_a_slow_stage_is_found_wherever_it_stands():
 
 @pytest.mark.measured
 def test_a_tool_that_names_the_wrong_stage_is_found(monkeypatch):
-    """As one that looks at a stage's place, not at its time."""
+    """As one that checks a stage's place, not its time."""
 
     def last_first(result, dataset):
         honest = with_stages(result, dataset)

@@ -46,7 +46,7 @@ def test_a_curve_is_cut_where_its_slope_changes(values, kinds):
     assert [f"{each.kind} {each.begin} {each.end}" for each in found] == kinds
 
 
-def test_what_lies_within_the_quartiles_is_no_change():
+def test_what_lies_within_the_quartiles_is_not_a_change():
     noisy = Curve("ours", "wall", "us", {1: (4.0, 5.0, 9.0), 2: (4.5, 8.0, 9.0)})
 
     assert [each.kind for each in segments(noisy)] == ["flat"]
@@ -126,7 +126,7 @@ def test_bytes_have_binary_units(count, text):
     assert size(count) == text
 
 
-def test_all_points_are_measured_in_turns():
+def test_all_points_are_measured_alternately():
     """There and back; the first calls are left out."""
     calls = []
 

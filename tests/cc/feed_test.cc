@@ -63,7 +63,8 @@ class OneCpu {
   cpu_set_t before_;
 };
 
-// The whole way: `elements` numbers through `feed`, with ends that wait for ever.
+// The whole way: `elements` numbers through `feed`, with ends that wait without a
+// limit.
 void carry(Feed* feed, int elements) {
   std::thread writer([&] {
     for (int n = 0; n < elements; ++n) {

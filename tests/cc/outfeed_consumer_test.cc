@@ -1,5 +1,5 @@
 // What a measurement of programs by their results promises: each result counted once,
-// in its pass and its epoch, whatever the threads do meanwhile; programs that are
+// in its pass and its epoch, whatever the threads do then; programs that are
 // stopped when all is there; and an end to every wait.
 #include "feeds/outfeed_consumer.h"
 
@@ -203,7 +203,7 @@ TEST(a_stop_ends_waits_for_results_and_for_the_host_that_reads) {
     if (reads) measured.results.read_ns = kHourNs;
     measured.start();
     std::thread stopper([&] {
-      // Whatever the consumer does meanwhile: reads, rests, sleeps.
+      // Whatever the consumer does at that time: reads, rests, sleeps.
       if (random.below(2) == 0) {
         until([&] {
           return measured.feed->stats().elements == count &&

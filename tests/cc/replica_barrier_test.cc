@@ -156,7 +156,7 @@ TEST(a_stop_ends_every_wait_and_nothing_before_it) {
     std::vector<Seen> seen(kMembers);
     const int when = static_cast<int>(random.below(6));
     all([&](std::size_t own) {
-      // The last member comes so often and then stops the others.
+      // The last member passes `when` times and then stops the others.
       while (own + 1 < kMembers || seen[own].passed < when) {
         if (pass(&barrier, own, &seen[own], stopped) != Outcome::kDone) return;
       }

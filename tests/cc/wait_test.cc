@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kPast = 1;  // a deadline that is over
 constexpr std::int64_t kMs = 1'000'000;
 
-// The number of looks at the condition in one wait that times out at once. Without
+// The number of checks of the condition in one wait that times out at once. Without
 // spinning: before, after the flag is raised, and when the deadline has passed.
 constexpr int kLooksWithoutSpin = 3;
 

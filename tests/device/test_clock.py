@@ -45,7 +45,7 @@ def test_in_eager_mode_it_reads_at_once():
 @pytest.mark.parametrize(
     "stamps", [np.zeros([3, 2], np.int64), np.zeros([3], np.int32), tf.zeros([2])]
 )
-def test_what_is_no_stamp_is_refused(stamps):
+def test_what_is_not_a_stamp_is_refused(stamps):
     """By dtype and shape."""
     with pytest.raises(ValueError, match=r"`stamps` must be of dtype int32 and shape"):
         to_ns(stamps)

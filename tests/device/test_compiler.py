@@ -1,4 +1,4 @@
-"""What ipu_compiler.compile promises: one program, and results in the shape asked for."""
+"""What ipu_compiler.compile promises: one program, and results in the requested shape."""
 
 from typing import NamedTuple
 
@@ -68,7 +68,7 @@ with tf.Graph().as_default():
 
 
 @pytest.mark.process
-def test_programs_without_a_name_are_told_from_whole_graphs():
+def test_programs_without_a_name_are_distinguished_from_whole_graphs():
     """The initialisation of variables is one, too: TensorFlow finds functions by name.
 
     In a process of its own: the first whole graphs have the numbers of the programs.
@@ -194,7 +194,7 @@ def test_the_program_is_on_the_device_of_its_scope(graph):
 
 @pytest.mark.parametrize("device", ["", "/device:CPU:0", "/cpu:0"])
 def test_a_program_outside_of_an_ipus_scope_is_refused(graph, device):
-    """In the words that programs look for, with the way out."""
+    """In the words that programs match, with the remedy."""
     with tf.device(device), pytest.raises(PlacementError) as caught:
         compiler.compile(lambda: tf.constant(1.0))
 
@@ -292,7 +292,7 @@ def test_errors_of_the_computation_come_first(executor):
         compiler.compile(fails, [three()])
 
 
-def test_inputs_that_are_no_list_are_refused(graph):
+def test_inputs_that_are_not_a_list_are_refused(graph):
     """A tensor alone would be taken apart."""
     with (
         scopes.ipu_scope("/device:IPU:0"),

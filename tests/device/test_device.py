@@ -80,7 +80,7 @@ def test_values_are_copied_to_it_and_back_bit_for_bit(dtype):
     np.testing.assert_array_equal(back.numpy(), values)
 
 
-def test_a_copy_is_no_view():
+def test_a_copy_is_not_a_view():
     """What changes on the host afterwards does not change there."""
     values = np.zeros(4, np.float32)
     with tf.device(IPU):

@@ -12,7 +12,7 @@ JSON_VARIABLES = {
 
 
 @pytest.mark.parametrize("name", JSON_VARIABLES)
-def test_options_are_read_when_they_are_asked_for(monkeypatch, name):
+def test_options_are_read_when_they_are_requested(monkeypatch, name):
     """As texts, whatever they are in the JSON; without the variable there are none."""
     monkeypatch.setenv(name, '{"autoReport.all": "true", "a": true, "b": 3}')
     assert JSON_VARIABLES[name]() == {"autoReport.all": "true", "a": "true", "b": "3"}
@@ -28,7 +28,7 @@ def test_options_are_read_when_they_are_asked_for(monkeypatch, name):
     ("text", "message"),
     [("{a: 1}", "must be JSON"), ("[1]", "must be a JSON object"), ("x", "Got 'x'")],
 )
-def test_what_is_no_json_object_is_refused(monkeypatch, name, text, message):
+def test_what_is_not_a_json_object_is_refused(monkeypatch, name, text, message):
     """The error names the variable and shows its value."""
     monkeypatch.setenv(name, text)
 

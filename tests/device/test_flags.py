@@ -153,7 +153,7 @@ def test_a_value_of_a_wrong_type_ends_the_process(text, message):
 
 
 @pytest.mark.process
-def test_the_process_really_ends_and_says_why():
+def test_the_process_really_ends_and_reports_why():
     """Even where every Exception is caught, and with its `finally` blocks run."""
     done = run_python(
         "import os; os.environ['TF_POPLAR_FLAGS'] = '--nonsense'\n"

@@ -117,7 +117,7 @@ def test_only_programs_have_an_outside(body):
         compiler.compile(nested, [1.0])
 
 
-def test_a_function_that_nobody_can_take_back_is_refused(body):
+def test_a_function_that_cannot_be_taken_back_is_refused(body):
     """Compiled by its own decorator and called directly, or by another function."""
     compiled = tf.function(body, jit_compile=True)
     with pytest.raises(ValueError, match=r"needs\s+IPUStrategy.run or"):

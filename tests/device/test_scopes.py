@@ -152,7 +152,7 @@ def test_frontend_attributes_are_noted_at_the_ops_inside(graph):
     ids=["any", "rounding", "no rounding", "half", "single"],
 )
 def test_a_frontend_attribute_is_restored(graph, scope, name, value, after):
-    """Behind the scope ops have what was asked for, and a program with it runs."""
+    """After the scope ops have the requested device, and a program with it runs."""
     with scope():
         inside = tf.constant(1.0)
     assert frontend(inside.op) == {name: value}

@@ -20,7 +20,7 @@ FOR_EVER_S = 1e5  # a test that waits for its end hangs
 
 
 def run(executor, count, body, infeed=None):
-    """Runs the body so often, as one program."""
+    """Runs the body `count` times, as one program."""
     function = tf.function(
         lambda: loops.repeat(count, body, infeed_queue=infeed),
         jit_compile=executor == "xla",
@@ -96,14 +96,14 @@ def test_a_tensor_of_seconds_is_rounded_to_nanoseconds():
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 2 * LONGEST_S])
-def test_what_is_no_length_is_refused(seconds):
+def test_what_is_not_a_length_is_refused(seconds):
     """Before anything runs, with the bounds."""
     with pytest.raises(ValueError, match=r"`seconds` must be in \[0, 1e\+06\], got"):
         step(seconds)
 
 
 @pytest.mark.parametrize("seconds", ["12ms", True, None])
-def test_what_is_no_number_is_refused(seconds):
+def test_what_is_not_a_number_is_refused(seconds):
     """By its type and value."""
     with pytest.raises(TypeError, match="`seconds` must be a number, got"):
         step(seconds)
@@ -120,7 +120,7 @@ def test_a_tensor_out_of_range_is_an_error_of_the_program(executor):
 @pytest.mark.parametrize(
     "results", [np.zeros([3, 8], np.int64), np.zeros([3], np.int32)]
 )
-def test_what_is_no_result_of_a_step_is_refused(results):
+def test_what_is_not_a_result_of_a_step_is_refused(results):
     """By dtype and shape."""
     with pytest.raises(ValueError, match=r"`results` must be of dtype int32 and shape"):
         to_times(results)
@@ -222,7 +222,7 @@ with tf.Graph().as_default():
     [(CTRL_C, "KeyboardInterrupt"), (CLOSE, "cancelled")],
     ids=["ctrl-c", "session.close"],
 )
-def test_who_wants_out_does_not_wait_for_the_step(code, output, jit):
+def test_an_interruption_does_not_wait_for_the_step(code, output, jit):
     """Ctrl-C and Session.close, in the middle of a step of a day."""
     done = run_python(PREAMBLE + code.replace("JIT", str(jit)))
 

@@ -56,7 +56,7 @@ def test_inside_a_function_a_plain_one_may_be_run(executor, strategy):
 
 
 def test_a_plain_function_is_refused_in_eager_mode(strategy):
-    """In the words of the original, with the way out."""
+    """In the words of the original, with the remedy."""
     with pytest.raises(
         ValueError, match=r"does not support eager execution. Either conv"
     ):
@@ -64,7 +64,7 @@ def test_a_plain_function_is_refused_in_eager_mode(strategy):
 
 
 @pytest.mark.parametrize("device", ["/device:CPU:0", "IPU", None])
-def test_what_is_no_ipu_is_refused(device):
+def test_what_is_not_an_ipu_is_refused(device):
     """When the strategy is made."""
     with pytest.raises(DeviceOrdinalError, match="must name an IPU"):
         IPUStrategy(device)
@@ -231,6 +231,6 @@ def test_a_dataset_from_a_function_is_that_dataset():
         ((abs, "text"), "`args` must be a list or tuple, got str"),
     ],
 )
-def test_run_says_what_its_arguments_must_be(given, message):
+def test_run_reports_what_its_arguments_must_be(given, message):
     with pytest.raises(TypeError, match=message):
         IPUStrategy().run(*given)

@@ -360,7 +360,7 @@ def test_an_ordinal_that_was_not_configured_is_refused():
 @pytest.mark.parametrize(
     "name", ["", "cpu", "/device:CPU:0", "IPU", "/device:IPU:x", 0]
 )
-def test_a_name_that_is_no_ipu_is_refused(name):
+def test_a_name_that_is_not_an_ipu_is_refused(name):
     """With the name, and how one looks."""
     with pytest.raises(
         DeviceOrdinalError, match="must name an IPU, as in '/device:IPU"

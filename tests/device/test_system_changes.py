@@ -181,7 +181,7 @@ def test_get_ipu_config_needs_a_configuration():
 @pytest.mark.parametrize(
     "config", [None, {}, "config", IPUConfig, IPUConfig().io_tiles]
 )
-def test_what_is_no_config_is_refused(config):
+def test_what_is_not_a_config_is_refused(config):
     """With what it is."""
     with pytest.raises(
         TypeError, match="`config` must be an IPUConfig, or the options"

@@ -59,7 +59,7 @@ def test_an_initial_value_is_made_on_the_cpu(graph, initializer):
     assert (after == before * 2).all()
 
 
-def test_a_value_that_depends_on_another_variable_stays_beside_it(graph):
+def test_a_value_that_depends_on_another_variable_stays_next_to_it(graph):
     """The other variable, and what reads it, are not moved off their IPU."""
     with ipu_scope("/device:IPU:0"):
         first = v1.get_variable("first", initializer=tf.constant(2.0))

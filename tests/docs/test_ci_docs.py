@@ -68,7 +68,7 @@ def run(folder, branch):
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_the_recipe_says_what_the_comparison_says(tmp_path):
+def test_the_recipe_shows_the_text_of_the_comparison(tmp_path):
     """Three runs of each side, one verdict, and the exit code that goes with it."""
     done = run(tmp_path, FEED.format(us=1500))
 

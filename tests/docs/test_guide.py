@@ -4,7 +4,9 @@ import importlib.util
 import json
 import re
 import shlex
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from helpers import ROOT
@@ -16,6 +18,8 @@ from ipufeed.parallel.pipeline import schedules
 DOCS = ROOT / "docs"
 PAGES = ("read-the-report.md", "bottleneck.md")
 ILLUSTRATED = (*PAGES, "ci.md")
+PATH = re.compile(r"`([\w./-]+?)((?:\.(?:py|h|cc|md))(?:/\.cc)?)`")
+ELSEWHERE = {"xla/ffi/api/ffi"}  # a header of XLA
 
 
 def load_pictures(name="__main__"):
@@ -41,7 +45,7 @@ def test_a_picture_of_the_guide_is_what_the_page_would_draw(name):
 
 
 @pytest.mark.parametrize("name", PICTURES.COMMANDS)
-def test_a_result_behind_a_picture_is_of_the_pipeline_beside_it(name):
+def test_a_result_behind_a_picture_is_of_the_pipeline_next_to_it(name):
     """It has been measured, by the command that stands there."""
     result = json.loads((DOCS / "pictures" / f"{name}.json").read_text())
 
@@ -118,6 +122,36 @@ def test_every_column_of_the_series_is_described():
         assert f"`{column}`" in section
     for part in set(result["series"]["part"]):
         assert f"`{part}`" in section
+
+
+def test_every_code_of_an_advice_is_described():
+    """In docs/result.md, and no other code is."""
+    rules = (ROOT / "ipufeed" / "benchmark" / "advice").glob("rules*.py")
+    codes = re.findall(r'advise\("(\w+)"', "".join(map(Path.read_text, rules)))
+    table = read("result.md").partition("| code of an advice |")[2].partition("\n\n")[0]
+
+    assert len(codes) >= 12
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(codes)
+
+
+def test_every_path_of_a_page_is_there():
+    """From the project's root, from the page, or as the end of a path; `x.h/.cc` is two."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+    if not listed:
+        pytest.skip("not a git checkout")
+    ends = {"/".join(path.split("/")[n:]) for path in listed for n in range(9)}
+    dead = {
+        f"{page}: {stem}{suffix}"
+        for page in listed
+        if page.endswith(".md")
+        for stem, suffixes in PATH.findall((ROOT / page).read_text(encoding="utf-8"))
+        for suffix in suffixes.split("/")
+        if f"{stem}{suffix}" not in ends and stem not in ELSEWHERE
+    }
+
+    assert dead == set()
 
 
 def read(page):

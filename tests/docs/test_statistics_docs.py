@@ -25,7 +25,7 @@ def test_every_number_of_a_queue_has_a_row(field):
 
 
 def test_every_number_of_a_link_is_described():
-    """In docs/result.md; `_waits` and `_parks` stand next to the share they go with."""
+    """In docs/result.md; `_waits` and `_parks` stand next to the fraction they go with."""
     text = (ROOT / "docs" / "result.md").read_text()
     dataset = tf.data.Dataset.from_tensors(tf.zeros([])).repeat()
     links = measure_through(dataset, Settings(seconds=0.1)).links

@@ -189,6 +189,6 @@ def events(text):
         "NEVER": "configured compiled refused counted",
     }.items(),
 )
-def test_a_connection_type_says_when_an_ipu_is_attached_to(text, connection, order):
+def test_a_connection_type_decides_when_an_ipu_is_attached_to(text, connection, order):
     """When configured, when run, or never; the program is compiled in any case."""
     assert events(text("connection_types", connection)) == order.split()

@@ -122,7 +122,7 @@ def test_samples_of_an_example_are_the_rows_of_its_batches(name, result):
 
 
 @pytest.mark.process
-def test_an_example_repeats_for_ever(name, result):
+def test_an_example_repeats_without_an_end(name, result):
     """A measurement of an example ends with its time, not with its data."""
     codes = {warning["code"] for warning in result["warnings"]}
 
@@ -152,7 +152,7 @@ def test_the_readme_has_a_command_for_every_example():
 @pytest.mark.parametrize(
     "path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem
 )
-def test_an_example_says_how_it_is_measured(path):
+def test_an_example_shows_how_it_is_measured(path):
     """The module docstring holds a command that names the file itself."""
     docstring = path.read_text().split('"""')[1]
 

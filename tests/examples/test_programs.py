@@ -85,7 +85,7 @@ def test_sums_are_exact(lines, name, result):
         )
     ],
 )
-def test_a_program_is_told_its_ipu(runs, name):
+def test_a_program_logs_its_ipu(runs, name):
     """A program that configures one IPU logs that it was attached to one."""
     assert re.search(
         r"device /device:IPU:0 attached to 1 IPU with Poplar device ID: \d+$",
@@ -122,7 +122,7 @@ def test_a_keras_pipeline_learns_letters(lines):
 
 
 @pytest.mark.process
-def test_a_sharded_program_is_told_its_four_ipus(runs):
+def test_a_sharded_program_logs_its_four_ipus(runs):
     """The attach line names the multi-IPU device and its members."""
     found = re.search(
         r"attached to 4 IPUs with Poplar device IDs: (\d+),(\d+),(\d+),(\d+) "
@@ -328,7 +328,7 @@ def test_a_stream_gives_each_result_once_and_ends(lines):
 
 @pytest.mark.process
 def test_a_dataset_of_twice_the_step_keeps_half_of_the_device_busy(lines):
-    """At most half, whatever the machine does: no sleep is shorter than asked for."""
+    """At most half, whatever the machine does: no sleep is shorter than its duration."""
     first, second = lines("step_time")
     au, starved = map(
         int, re.fullmatch(r"utilisation (\d+)%, starved (\d+)%", second).groups()
@@ -341,7 +341,7 @@ def test_a_dataset_of_twice_the_step_keeps_half_of_the_device_busy(lines):
 
 
 @pytest.mark.process
-def test_training_and_validation_take_turns(lines):
+def test_training_and_validation_alternate(lines):
     """Twenty losses for each call, at its own rate; the loss falls, the count is high."""
     form = re.compile(
         r"epoch (\d): rate (\S+), 20 losses, mean (\S+), (\d+) of 128 right"
@@ -370,7 +370,7 @@ def test_a_keras_model_learns_from_two_queues(lines):
 
 @pytest.mark.process
 def test_loops_nest_and_end_by_a_condition(lines):
-    """Each loop takes its elements in turn, and what it does not take is left."""
+    """The loops take their elements alternately, and what they do not take is left."""
     assert lines("nested_loops") == [
         "1 * (1 + 2 + 3 + 4) = 10",
         "2 * (5 + 6 + 7 + 8) = 52",

@@ -9,7 +9,7 @@ NAMES = sorted(FILES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_says_what_it_prints(name):
+def test_a_program_documents_what_it_prints(name):
     """Its docstring has a line on what it shows, and an indented part with its output."""
     docstring = FILES[name].read_text().split('"""')[1]
 

@@ -151,11 +151,11 @@ def rename(path):
     [
         (flip, "checksum"),
         (cut, "its header of"),
-        (empty, "does not begin"),
+        (empty, "does not have ipufeed's header"),
         (let_all_write, "can be written by every user: `chmod o-w` it"),
         (link, "is a symbolic link"),
         (make_pipe, "is not a regular file"),
-        (rename, "another program"),
+        (rename, "does not match its file name"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -213,7 +213,7 @@ def test_a_sticky_folder_above_is_safe(tmp_path):
     ("path", "why"),
     [("file/cache", "Not a directory"), ("file", "file is not a folder; remove it")],
 )
-def test_a_folder_that_cannot_be_made_is_said(tmp_path, warnings, path, why):
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path, warnings, path, why):
     """A file is in its place, or above."""
     (tmp_path / "file").write_text("")
     cache = Cache(tmp_path / path)
@@ -298,7 +298,7 @@ def hold_and_die(folder, held):
     time.sleep(60)
 
 
-def test_a_process_that_dies_while_it_compiles_blocks_nobody(tmp_path):
+def test_a_process_that_dies_while_it_compiles_does_not_block_others(tmp_path):
     """Its lock goes with it; the file of the lock remains, and does not matter."""
     context = multiprocessing.get_context("fork")
     held = context.Event()
@@ -313,7 +313,7 @@ def test_a_process_that_dies_while_it_compiles_blocks_nobody(tmp_path):
     slot.release()
 
 
-def test_who_waits_for_a_lock_can_be_stopped(cache):
+def test_a_wait_for_a_lock_can_be_stopped(cache):
     """Ctrl-C, while another process compiles for an hour."""
     first = cache.find(KEY, DIGEST, never)
     stopped = threading.Event()

@@ -87,7 +87,7 @@ def test_list_shows_each_program(capsys, folder, programs):
     assert fits(out)
 
 
-def test_list_says_why_a_program_is_not_used_here(capsys, folder, programs):
+def test_list_shows_why_a_program_is_not_used_here(capsys, folder, programs):
     """Another version, and a file that is damaged."""
     host = programs[0].context["host"] | {"tensorflow": "9.9.9"}
     write(folder, programs[0], surroundings=programs[0].context | {"host": host})
@@ -96,7 +96,7 @@ def test_list_says_why_a_program_is_not_used_here(capsys, folder, programs):
     _, out, _ = run(capsys, "list", folder)
 
     assert "not used here: for TensorFlow 9.9.9, here is " in out
-    assert "not used here: it does not begin as an executable of ipufeed's does" in out
+    assert "not used here: it does not have ipufeed's header" in out
     assert fits(out)
 
 
@@ -120,7 +120,7 @@ def test_the_folder_of_the_flags_is_taken(capsys, folder, flags):
     assert "TF_POPLAR_FLAGS=--executable_cache_path=" in error
 
 
-def test_show_says_what_a_program_is(capsys, folder, programs):
+def test_show_describes_a_program(capsys, folder, programs):
     """Interface, surroundings, ops and constants."""
     path = folder / (programs[0].key.hex + SUFFIX)
 
@@ -203,7 +203,7 @@ def test_check_finds_a_file_of_another_name(capsys, folder, programs):
     code, out, _ = run(capsys, "check", folder)
 
     assert code == 1
-    assert "it is of another program than that of its name" in out
+    assert "the digest in its header does not match its file name" in out
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_check_finds_a_file_of_another_name(capsys, folder, programs):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
-def test_prune_deletes_what_is_asked_for(capsys, folder, programs, options, left):
+def test_prune_deletes_what_is_requested(capsys, folder, programs, options, left):
     """The newest stay; a dry run says the same and deletes nothing."""
     dry = run(capsys, "prune", folder, *options, "--dry-run")
     assert len(list(folder.iterdir())) == 3
@@ -243,7 +243,7 @@ def test_prune_takes_other_versions(capsys, folder, programs):
     assert kept == {programs[0].key.hex, programs[2].key.hex}
 
 
-def test_prune_never_deletes_what_is_no_executable(capsys, folder):
+def test_prune_never_deletes_what_is_not_an_executable(capsys, folder):
     """Other files stay, also with our suffix, and what a link leads to."""
     (folder / "notes.txt").write_text("mine")
     (folder / f"abc{SUFFIX}").write_text("not one of yours")
@@ -274,7 +274,7 @@ def test_prune_never_deletes_what_is_no_executable(capsys, folder):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_input_is_refused_with_the_way_out(capsys, flags, arguments, text):
+def test_bad_input_is_refused_with_the_remedy(capsys, flags, arguments, text):
     """Exit code 2, a sentence in one line of stderr, nothing on stdout."""
     flags("")
 
@@ -351,7 +351,7 @@ def test_explain_takes_the_last_two_of_a_folder(capsys, folder, programs, flags)
     assert "constant 0.5 -> 0.75" in out
 
 
-def test_prune_says_what_it_leaves(capsys, folder, programs):
+def test_prune_reports_what_it_leaves(capsys, folder, programs):
     """What cannot be read is not deleted, and is not called a program that is kept."""
     (folder / f"abc{SUFFIX}").write_bytes(b"nonsense")
 

@@ -25,7 +25,7 @@ def fresh(clean_system):
 
 
 @pytest.mark.parametrize("style", ["graph", "function"])
-def test_another_configuration_compiles_anew(style, tmp_path):
+def test_another_configuration_compiles_again(style, tmp_path):
     """Programs are forgotten with the configuration, and not with the same one again."""
     value = float(next(unique))
 

@@ -62,8 +62,8 @@ def test_a_recompile_raises_with_its_cause():
     assert isinstance(caught.value.__cause__, tf.errors.OpError)
 
 
-def test_a_program_that_was_never_compiled_says_so():
-    """There is nothing to compare with, and the way out is to warm up."""
+def test_a_program_that_was_never_compiled_is_an_error():
+    """There is nothing to compare with, and the remedy is to warm up."""
     with (
         pytest.raises(RecompileError, match="run it once before the block"),
         ipufeed.no_recompile(),
@@ -101,7 +101,7 @@ def test_the_end_of_an_inner_block_does_not_end_the_outer():
 
 
 def test_a_refusal_on_another_thread_comes_out_of_the_block():
-    """A thread's error is lost as a rule; a benchmark must not go on without a word."""
+    """A thread's error is lost as a rule; a benchmark must not silently go on."""
     failed = []
 
     def work():

@@ -61,7 +61,7 @@ def with_dead_code(dead):
     ],
     ids=["arguments", "arguments backwards", "scopes", "dead code"],
 )
-def test_names_and_what_nobody_takes_do_not_matter(lower, one, other, arguments):
+def test_names_and_unused_values_do_not_matter(lower, one, other, arguments):
     """TensorFlow lowers in an order that depends on names; the key does not."""
     given = [ROWS] * arguments
     assert lower(one, *given).key == lower(other, *given).key

@@ -52,7 +52,7 @@ def test_a_program_that_does_not_fit_is_warned_of(style, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("style", ["graph", "function"])
-def test_it_is_an_error_where_that_is_asked_for(style, monkeypatch, caplog, tmp_path):
+def test_it_is_an_error_on_request(style, monkeypatch, caplog, tmp_path):
     """And its report is there, to see why."""
     options = {
         "debug.allowOutOfMemory": "false",
@@ -81,7 +81,7 @@ def test_hardware_has_more_and_is_asked_only_where_it_may_fail(monkeypatch, capl
 
 
 @pytest.mark.parametrize("counts", [True, False])
-def test_code_counts_as_its_option_says(counts, monkeypatch, tmp_path):
+def test_code_counts_as_its_option_decides(counts, monkeypatch, tmp_path):
     """In the report, next to what there is."""
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
     configure(

@@ -77,7 +77,7 @@ def test_pre_compiling_gives_zeros_and_changes_nothing(flags, tmp_path, mode):
     assert (stats().saved, stats().loads) == (1, 0)
 
 
-def test_pre_compiling_says_where_the_program_is(flags, tmp_path, caplog):
+def test_pre_compiling_reports_where_the_program_is(flags, tmp_path, caplog):
     """In the words that users look for."""
     flags(f"--executable_cache_path={tmp_path}/cache")
     configured(DeviceConnectionType.PRE_COMPILE)
@@ -91,7 +91,7 @@ def test_pre_compiling_says_where_the_program_is(flags, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("remote", [False, True])
-def test_what_was_compiled_before_is_found_whatever_was_said_of_remote_buffers(
+def test_a_compiled_program_is_found_with_any_option_of_remote_buffers(
     flags, tmp_path, remote
 ):
     """A program that has none is the same with and without them."""

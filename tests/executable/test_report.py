@@ -71,7 +71,7 @@ def test_every_estimated_figure_is_named_so(reports):
     assert not {"cycles", "seconds"} & set(run)
 
 
-def test_variables_are_told_from_parameters(reports):
+def test_variables_are_separated_from_parameters(reports):
     """By what the function takes, not by names."""
     with tf.device("/device:IPU:0"):
         weight = tf.Variable(tf.ones([64, 3]))
@@ -150,7 +150,7 @@ def test_the_same_program_again_keeps_its_folder(reports):
     assert (folder / "profile.pop").read_text() == (folder / "profile.json").read_text()
 
 
-def test_nothing_is_written_unless_it_is_asked_for(tmp_path, monkeypatch):
+def test_nothing_is_written_unless_it_is_requested(tmp_path, monkeypatch):
     """Also not into the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POPLAR_ENGINE_OPTIONS", raising=False)

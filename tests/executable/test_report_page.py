@@ -131,7 +131,7 @@ def test_values_of_another_kind_are_shown_as_nothing(tmp_path, changes):
         ('{"program": {}}', "has no object 'memory'"),
     ],
 )
-def test_what_is_no_report_is_a_clear_error(tmp_path, capsys, content, message):
+def test_what_is_not_a_report_is_a_clear_error(tmp_path, capsys, content, message):
     """Exit code 2, one line, and no page."""
     if content is not None:
         (tmp_path / "profile.json").write_text(content)

@@ -34,7 +34,7 @@ def in_thread(function, *arguments):
 
 
 def python_that_sleeps(seconds):
-    """0.0, 1.0, ...; each from Python code that takes so long."""
+    """0.0, 1.0, ...; each from Python code that sleeps."""
 
     def sleep(value):
         time.sleep(seconds)

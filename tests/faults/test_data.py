@@ -154,7 +154,7 @@ def test_what_no_feed_carries_is_refused_at_the_queue(make, words):
 
 
 @pytest.mark.parametrize("dtype", [tf.float64, tf.int64, tf.uint16, tf.complex64])
-def test_no_dtype_is_cast_in_silence(dtype):
+def test_no_dtype_is_silently_cast(dtype):
     """Row 32: the error names the dtype and those that are carried."""
     queue = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.zeros([2], dtype)))
     with pytest.raises(tf.errors.FailedPreconditionError, match="map"):

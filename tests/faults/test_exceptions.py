@@ -199,7 +199,7 @@ def test_no_memory_for_a_result_fails_the_program_and_loses_none(fault, nth):
     assert outfeed.dequeue()[:, 7].numpy().tolist() == [0, 1, 2]
 
 
-def test_an_entry_point_says_what_has_failed(fault):
+def test_an_entry_point_reports_what_has_failed(fault):
     """Each thread has its own error; the next call is not affected by it."""
     entry = _native.entry()
     with fault("ipufeed_ipus", 2, RUNTIME_ERROR):
@@ -221,7 +221,7 @@ def entry_points():
 
 @pytest.mark.parametrize("name", entry_points())
 def test_each_entry_point_gives_its_exception_as_an_error(fault, name):
-    """Thrown before it looks at its arguments, which are all zeros and null pointers."""
+    """Thrown before it reads its arguments, which are all zeros and null pointers."""
     function = getattr(_native.entry(), name)
     arguments = [
         None if kind in (_native.ctypes.c_char_p, _native.ctypes.c_void_p) else kind()
@@ -247,7 +247,7 @@ def test_a_text_that_is_none_is_an_error():
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
 def test_a_number_beyond_64_bits_is_refused(number):
-    """It would be cut off in silence by ctypes."""
+    """It would be cut off silently by ctypes."""
     with pytest.raises(OverflowError, match=rf"in \[-2\*\*63, 2\*\*63\), got {number}"):
         _native.entry().ipufeed_outfeed_runs(number)
 

@@ -74,7 +74,7 @@ def test_the_exception_of_a_handler_that_stops_programs_is_raised(endless, handl
 
 
 def test_a_handler_that_stops_no_program_is_explained_once(endless, handled, caplog):
-    """It runs when the program has ended, and a line of the log says so meanwhile."""
+    """It runs when the program has ended; until then a line of the log says so."""
     came, explained = [], threading.Event()
 
     def handler(number, frame):
@@ -91,7 +91,7 @@ def test_a_handler_that_stops_no_program_is_explained_once(endless, handled, cap
 
     def kill_and_end():
         os.kill(os.getpid(), signal.SIGTERM)
-        explained.wait(60.0)  # only without the line it takes so long
+        explained.wait(60.0)  # only without the line it takes this long
         interrupt._native.entry().ipufeed_stop_programs(b"by the test")
 
     try:
@@ -105,7 +105,7 @@ def test_a_handler_that_stops_no_program_is_explained_once(endless, handled, cap
     assert came == [signal.SIGTERM]
 
 
-def test_a_handler_of_another_signal_is_told_that_it_is_not_heard(endless, caplog):
+def test_a_handler_of_an_unsupported_signal_is_warned_of(endless, caplog):
     """`stops_programs` is read for SIGINT and SIGTERM; else it would be set in vain."""
 
     def wake(number, frame):

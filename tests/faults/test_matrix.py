@@ -37,7 +37,7 @@ def test_a_queue_cannot_be_pickled(kind):
         pickle.dumps(queue)
 
 
-def test_an_iterator_says_that_it_cannot_be_checkpointed(tmp_path):
+def test_an_iterator_cannot_be_saved_in_a_checkpoint(tmp_path):
     """Row 46: when it is saved, and not when it is restored."""
     with IPUStrategy().scope():
         iterator = iter(numbers())
@@ -46,7 +46,7 @@ def test_an_iterator_says_that_it_cannot_be_checkpointed(tmp_path):
     assert tf.executing_eagerly()
 
 
-def test_no_wait_looks_at_the_clock_on_the_wall():
+def test_no_wait_reads_the_clock_on_the_wall():
     """Row 50: neither in C++ nor in Python is there a wait that such a jump could end."""
     forbidden = re.compile(
         r"system_clock|CLOCK_REALTIME|gettimeofday|time\.time\(|sem_timedwait"

@@ -50,7 +50,7 @@ def test_a_slow_reader_meets_a_bound():
         set_outfeed_limit(4 << 30)
 
 
-def test_who_waits_for_the_end_gets_all():
+def test_a_reader_that_waits_for_the_end_gets_all():
     """Beyond the bound: the program would otherwise wait for its own reader."""
     set_outfeed_limit(0)
     try:

@@ -74,7 +74,7 @@ def test_ctrl_c_is_a_keyboard_interrupt_and_the_device_lives_on(played, case):
     assert lines == ["KeyboardInterrupt", "after: [0.0, 1.0, 2.0]"], played[case].stderr
 
 
-def test_a_forked_child_is_told(played):
+def test_a_forked_child_gets_an_error(played):
     """Row 28: an error at once, that says what to do; the parent goes on."""
     for use in ("dequeue", "stream", "session"):
         lines = played[f"fork that uses a queue: {use}"].stdout.splitlines()

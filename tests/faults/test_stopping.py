@@ -101,7 +101,7 @@ def test_a_blocked_program_can_be_stopped(side, jit, release, no_store):
 def test_a_failing_body_frees_the_feeder_that_waits(jit):
     """Rows 7 and 8: an error of the device keeps the results until then, and every queue.
 
-    The infeed's feeder waits on a full ring meanwhile, and goes on with the next run.
+    The infeed's feeder waits on a full ring until then, and goes on with the next run.
     """
     with feeding(numbers()) as feeds:
         other = IPUInfeedQueue(numbers(3))
@@ -209,7 +209,7 @@ def test_a_session_may_close_on_a_blocked_program(release):
 
 
 @SIDES
-def test_a_program_that_waits_says_so_and_burns_nothing(
+def test_a_program_that_waits_logs_it_and_uses_no_cpu(
     side, release, no_store, capfd, caplog
 ):
     """Rows 17 and 18: a report with both queues' fill, memory and CPU at rest.

@@ -152,7 +152,7 @@ def test_optimizers_of_the_addons(caplog):
     assert_near(trained(lambda: Doubled(0.01)), found)
 
 
-def test_what_is_refused_says_what_to_use():
+def test_what_is_refused_names_the_replacement():
     """Another kind of optimizer, a function that is none, names without a counterpart."""
     v1 = tf.compat.v1.train.GradientDescentOptimizer(0.1)
     with pytest.raises(ValueError, match="IpuOptimizer wraps Keras optimizers, got"):
@@ -203,7 +203,7 @@ def test_tensorflows_old_keras_is_the_one_in_use():
         layers.Dens  # noqa: B018
 
 
-def test_extensions_tell_what_belongs_to_the_ipu():
+def test_extensions_know_what_belongs_to_the_ipu():
     """By where a model was made, and its kind."""
     extensions = ipu_keras.extensions
 

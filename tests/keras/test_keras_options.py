@@ -204,7 +204,7 @@ def test_options_of_accumulation_that_are_refused(model, arguments, error, words
         model.set_gradient_accumulation_options(**arguments)
 
 
-def test_input_bound_tells_a_pipeline_that_is_waited_for(model, caplog):
+def test_input_bound_reports_a_pipeline_that_is_waited_for(model, caplog):
     """Its share is in the History; a dataset in memory is waited for less."""
 
     def slow(x, y):

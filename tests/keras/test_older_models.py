@@ -74,7 +74,7 @@ def test_the_models_of_an_older_release_train(strategy, make, batches):
     assert np.allclose(found, stock.predict(models.dataset(8), verbose=0), atol=1e-5)
 
 
-def test_what_they_refuse_names_the_way_out(strategy):
+def test_what_they_refuse_names_the_remedy(strategy):
     """Calls, save, and arguments that only models of Keras have."""
     with strategy.scope():
         model = of_layers()

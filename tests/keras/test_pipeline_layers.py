@@ -53,7 +53,7 @@ class OfItsOwn(keras.Model):
         return self.dense(tf.reshape(inputs, [inputs.shape[0], models.FEATURES]))
 
 
-def test_a_subclass_without_stages_trains_beside_a_pipelined_model(strategy):
+def test_a_subclass_without_stages_trains_next_to_a_pipelined_model(strategy):
     """A PipelineStage was entered in this process; its own layers have none."""
     with strategy.scope():
         with PipelineStage(0):

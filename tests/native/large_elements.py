@@ -24,7 +24,7 @@ ALL = {"elements_per_epoch": 10**9, "epochs": 1}  # until the dataset ends
 
 
 def growth(run: Callable[[], Any]) -> tuple[Any, int]:
-    """What `run` gives, and by how many bytes the process grew meanwhile at most."""
+    """What `run` gives, and by how many bytes at most the process grew during it."""
     before, most = rss_bytes(), 0
     done = threading.Event()
 

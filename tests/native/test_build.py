@@ -50,7 +50,7 @@ def fake_tensorflow(folder, version):
     return {"PYTHONPATH": str(folder)}
 
 
-def test_a_missing_compiler_is_named_with_the_way_out(tmp_path):
+def test_a_missing_compiler_is_named_with_the_remedy(tmp_path):
     """A user without g++ learns what to install, and how to name another compiler."""
     text = build(tmp_path, CXX="no-such-compiler-17")
 
@@ -84,7 +84,7 @@ def test_an_unknown_sanitizer_is_refused(tmp_path, name):
     assert repr(name) in text
 
 
-def test_a_missing_tool_is_named_with_the_way_out(monkeypatch):
+def test_a_missing_tool_is_named_with_the_remedy(monkeypatch):
     """A build without isolation says what to install."""
     monkeypatch.setattr(setuptools, "setup", lambda **_: None)
     build_script = runpy.run_path(str(ROOT / "setup.py"))
@@ -93,7 +93,7 @@ def test_a_missing_tool_is_named_with_the_way_out(monkeypatch):
         build_script["find_tool"]("no-such-tool")
 
 
-# Writes what g++ would write for our sources, and notes what it was asked for; CMake's
+# Writes what g++ would write for our sources, and notes its arguments; CMake's
 # own questions go to g++.
 FAKE_COMPILER = """#!{python}
 import os, pathlib, re, sys

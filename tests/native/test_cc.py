@@ -174,7 +174,7 @@ def test_each_memory_order_is_guarded(run):
 @pytest.mark.parametrize(
     "build", [planted("replica_barrier_test", "IPUFEED_PLANT_UNLOCKED_LEAVE")]
 )
-def test_the_lock_of_who_leaves_is_guarded(run):
+def test_the_lock_of_a_leaving_thread_is_guarded(run):
     """A member that ends without the lock is seen: its end could be missed."""
     assert run.returncode == 66, run.stdout + run.stderr
     assert "WARNING: ThreadSanitizer: data race" in run.stderr
@@ -188,7 +188,7 @@ def test_the_lock_of_who_leaves_is_guarded(run):
         for p in ("ring_close_test", "feed_test")
     ],
 )
-def test_the_order_of_the_two_looks_in_drained_is_guarded(run):
+def test_the_order_of_the_two_reads_in_drained_is_guarded(run):
     """Looking into the ring before looking at the end loses last elements: seen.
 
     No data race, so no sanitizer could: only many closings can.

@@ -209,7 +209,7 @@ def test_many_passes_do_not_wait_for_each_other():
 
 
 def test_epochs_are_contiguous_and_exact():
-    """Epochs share their ends, and hold exactly what was asked for."""
+    """Epochs share their ends, and hold exactly what was requested."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([4, 4])).repeat()
 
     counters, outputs = run_op(dataset, epochs=7, elements_per_epoch=13)
@@ -236,7 +236,7 @@ def test_many_epochs_are_added_up_in_few_entries():
     assert epochs[-1, 4] == counters["last_ns"]
 
 
-def test_epochs_that_were_asked_for_are_counted_and_not_their_entries():
+def test_requested_epochs_are_counted_and_not_their_entries():
     """The last of 20 epochs is the last one, though 4 entries hold them."""
     counters, outputs = run_op(
         tf.data.Dataset.range(10**6), epochs=20, elements_per_epoch=5, most_entries=4
@@ -246,7 +246,7 @@ def test_epochs_that_were_asked_for_are_counted_and_not_their_entries():
     assert outputs["epochs"][:, 0].tolist() == [40, 40, 20]
 
 
-def test_the_copy_of_the_first_element_is_told_apart():
+def test_the_copy_of_the_first_element_is_counted_apart():
     """It is a part of all copies, and the only one that lies in the start-up."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 20])).repeat()
 
@@ -271,7 +271,7 @@ def test_waits_and_cpu_time_are_of_one_window():
     assert 0 <= counters["starved_ns"] <= window
 
 
-def test_cpu_time_is_counted_beside_the_clock():
+def test_cpu_time_is_counted_next_to_the_clock():
     """Over the same interval, so that their quotient is a number of CPUs."""
     counters, _ = run_op(sleeping(0.01), seconds_ns=5 * 10**8)
 

@@ -50,7 +50,7 @@ def counters(runs):
 
 @pytest.mark.parametrize("shape", ["known", "unknown"])
 def test_a_huge_element_is_copied_with_little_memory(counters, shape):
-    """Room for all of it would take seconds to find, and hold the dataset up meanwhile."""
+    """Room for all of it would take seconds to find, which delay the dataset."""
     found = counters(shape)
 
     assert found["bytes"] == 2 * 300 * MIB

@@ -107,7 +107,7 @@ def test_bug_in_stopping_is_a_deadlock(tmp_path, bug, stops):
 
 @pytest.mark.parametrize("bug", bugs(DEADLOCKS))
 def test_bug_in_the_handshake_is_a_deadlock(tmp_path, bug):
-    """A thread that sleeps for ever is found as a state that no process can leave."""
+    """A thread that never wakes is found as a state that no process can leave."""
     search = verify(tmp_path, SAFETY, f"PLANT_{bug}")
 
     assert_refuted(search, "invalid end state")

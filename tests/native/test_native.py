@@ -10,7 +10,7 @@ from ipufeed import _native
 from ipufeed.errors import LibraryMissingError, LibraryVersionError
 
 
-def test_the_library_says_what_it_was_built_from():
+def test_the_library_reports_what_it_was_built_from():
     """Its build information matches the installed TensorFlow and these sources."""
     import tensorflow as tf
 

@@ -54,7 +54,7 @@ def includes(path):
 
 
 def own_includes(path):
-    """Those that are a file of ours."""
+    """Those that are a file of `ipufeed/cc`."""
     return [name for name in includes(path) if (CC / name).is_file()]
 
 
@@ -92,7 +92,7 @@ def test_files_are_named_by_their_folder():
     ]
 
 
-def test_no_file_of_ours_hides_one_of_tensorflow():
+def test_no_file_of_ipufeed_hides_one_of_tensorflow():
     """Our folder is searched first, and has an `xla` of its own."""
     tensorflow = importlib.util.find_spec("tensorflow")
     headers = Path(tensorflow.origin).parent / "include"

@@ -262,7 +262,7 @@ def test_model_is_safe_in_every_interleaving(tmp_path, case):
 
 @pytest.mark.parametrize("case", small(LIVE))
 def test_all_threads_finish_under_weak_fairness(tmp_path, case):
-    """No thread waits for ever while the others take steps."""
+    """Each wait of a thread ends while the others take steps."""
     assert_proven(case.verify(tmp_path, LIVENESS), case.fewest_states)
 
 

@@ -174,7 +174,7 @@ def test_a_counter_belongs_to_a_pipeline():
         (-1, ValueError, "depth must be at least 0, got -1"),
     ],
 )
-def test_a_depth_that_is_no_count_is_refused(depth, error, words):
+def test_a_depth_that_is_not_a_count_is_refused(depth, error, words):
     with pytest.raises(error, match=words):
         fifo(tf.constant(1.0), depth)
     with pytest.raises(TypeError, match="offload must be a bool"):

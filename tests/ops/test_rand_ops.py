@@ -1,4 +1,4 @@
-"""Dropout: the share that is kept, the same mask in both passes, and the seed's rules."""
+"""Dropout: the kept fraction, the same mask in both passes, and the seed's rules."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ v1 = tf.compat.v1
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.75])
 @pytest.mark.parametrize("dtype", [tf.float16, tf.float32])
-def test_the_share_that_is_kept_is_one_minus_the_rate(rate, dtype):
+def test_the_fraction_that_is_kept_is_one_minus_the_rate(rate, dtype):
     """Within four deviations; what is kept is scaled, and the gradient has the mask."""
     x = tf.ones([64, 64, 4], dtype)
     with tf.GradientTape() as tape:
@@ -160,7 +160,7 @@ def test_the_mask_is_the_same_in_all_schedules_recomputed_and_backward():
         np.testing.assert_allclose(weights, 1 - 4.0 * masks.sum(axis=0))
 
 
-def test_an_argument_that_dropout_has_not_is_said(caplog):
+def test_an_argument_that_dropout_does_not_have_is_named(caplog):
     no_effect.forget()
     dropout(tf.ones([4]), raet=0.1)
 

@@ -204,7 +204,7 @@ HALF = [name for name in CASES if "norm" in name or name in ("gelu", "swish")]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_operation_gives_what_its_formula_says(name):
+def test_an_operation_gives_the_value_of_its_formula(name):
     """In float64's formula to 1e-5."""
     operation, formula, inputs = CASES[name]
     found = operation(*map(tf.constant, inputs))

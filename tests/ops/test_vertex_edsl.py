@@ -82,7 +82,7 @@ def test_the_text_is_that_of_c():
     assert source.GetNextName() == 1
 
 
-def test_types_say_what_they_are():
+def test_types_describe_themselves():
     """A sequence has elements of another type."""
     assert [each.name for each in edsl.BaseType] == [
         "Unknown",

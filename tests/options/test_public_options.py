@@ -1,4 +1,4 @@
-"""No public argument is accepted and does nothing in silence: support/option_table.py."""
+"""No public argument is silently without effect: support/option_table.py."""
 
 import contextlib
 import enum

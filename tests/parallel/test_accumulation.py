@@ -96,7 +96,7 @@ def test_two_runs_give_the_same_bits(style):
 
 
 @pytest.mark.parametrize("style", [("graph", "xla")], indirect=True)
-def test_one_mini_batch_is_no_accumulation(style):
+def test_one_mini_batch_is_not_accumulated(style):
     """Any number of iterations is a multiple of one, also outside of a loop."""
     close(train(style, V2(INNER["momentum"](), 1), 8, UPDATES), large_batches())
 

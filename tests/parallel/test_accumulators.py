@@ -45,7 +45,7 @@ def v1_form(optimizer, number):
     ],
     ids=["the variable's", "one for all", "by name", "of NumPy", "by variable"],
 )
-def test_accumulators_have_the_dtype_that_is_asked_for(dtype, expected):
+def test_accumulators_have_the_requested_dtype(dtype, expected):
     """And so have the gradients that the wrapped optimizer gets."""
     inner = Recording()
     optimizer = V2(inner, 2, dtype=dtype)
@@ -137,7 +137,7 @@ def test_keras_optimizers_are_refused(make):
         make(keras.optimizers.SGD(0.1))
 
 
-def test_replicas_with_a_keras_optimizer_are_told_the_way_out():
+def test_replicas_with_a_keras_optimizer_are_refused_with_the_remedy():
     """It adds the gradients of the replicas itself."""
     with pytest.raises(ValueError, match=r"by itself in an IPUStrategy: .* divide"):
         optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(0.1))

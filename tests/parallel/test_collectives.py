@@ -241,8 +241,8 @@ def test_a_program_for_more_replicas_is_refused_when_it_runs(function):
         on_replicas(2, VALUES[:2], function)
 
 
-def test_replicas_that_come_for_different_things_are_told():
-    """They would wait for each other for ever."""
+def test_replicas_in_different_collectives_get_an_error():
+    """They would deadlock."""
 
     def differing(x):
         return tf.cond(

@@ -83,7 +83,7 @@ def test_moves_are_in_the_trace_where_it_is_on(tmp_path):
 
 
 @pytest.mark.parametrize("offload", [False, True])
-def test_the_memory_report_tells_remote_buffers_from_the_rest(
+def test_the_memory_report_separates_remote_buffers_from_the_rest(
     tmp_path, monkeypatch, offload
 ):
     """They are not variables of the IPU's memory, and not in its peak."""

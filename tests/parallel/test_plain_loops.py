@@ -153,7 +153,7 @@ def test_the_use_of_the_sum_is_verified_at_the_run(ready, use, plain):
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "repeat"])
 def test_a_result_of_the_loop_is_another_use(ready, plain):
-    """The original's message begins so; the way out is in it."""
+    """The original's message begins so; the remedy is in it."""
 
     def body(i, total):
         return i + 1, accumulate(total + 1.0, 2)

@@ -28,7 +28,7 @@ from ipufeed.parallel.collectives import ops as collectives
     ],
 )
 def test_an_address_outside_of_the_machine_is_warned_of(caplog, address, loopback):
-    """TensorFlow's servers have no authentication; the warning has the way out."""
+    """TensorFlow's servers have no authentication; the warning has the remedy."""
     with caplog.at_level(logging.WARNING, logger="ipufeed"):
         addresses.warn_of_network(["localhost:2300", address])
     if loopback:
@@ -93,7 +93,7 @@ def test_a_process_is_named_that_breaks_off_and_listens_for_a_moment_more(
         group.check_left(lost)
 
 
-def test_a_collective_that_failed_for_itself_blames_nobody(monkeypatch):
+def test_a_collective_that_failed_for_itself_names_no_peer(monkeypatch):
     """All listen, and its error names none of them."""
     monkeypatch.setattr(peers, "reach", lambda address: None)
     group = peers.Peers(["host:1", "host:2"], 0)
@@ -101,7 +101,7 @@ def test_a_collective_that_failed_for_itself_blames_nobody(monkeypatch):
     assert group.check_left(tf.errors.InternalError(None, None, "x")) is None
 
 
-def test_a_long_wait_says_who_is_not_as_far(monkeypatch):
+def test_a_long_wait_names_the_processes_that_are_behind(monkeypatch):
     """A peer that never listened, and one that listens but has not begun that program."""
     monkeypatch.setattr(
         peers, "reach", lambda address: OSError("no") if address == "host:2" else None

@@ -25,7 +25,7 @@ SETS = 16  # IpuLease::kSets
 
 @pytest.fixture
 def programs_end():
-    """What a failed test leaves does not hold up the next one."""
+    """What a failed test leaves does not delay the next one."""
     yield
     _native.entry().ipufeed_stop_programs(b"the test is over")
 
@@ -79,7 +79,7 @@ def stages(infeed, outfeed):
     )
 
 
-def test_a_program_that_waits_does_not_hold_up_others():
+def test_a_program_that_waits_does_not_block_others():
     """Each has threads of its own, whichever kind it is."""
     configure(2)
     first, second, third = Waiting(replicas), Waiting(stages), Waiting(replicas)
@@ -93,7 +93,7 @@ def test_a_program_that_waits_does_not_hold_up_others():
 
 
 @pytest.mark.parametrize("ends", ["given", "stopped"])
-def test_one_program_more_waits_and_says_so(capfd, ends):
+def test_one_program_more_waits_and_logs_it(capfd, ends):
     """Its turn comes when another one has ended; a stop ends it, too."""
     configure(2)
     set_stall_report(0.2)

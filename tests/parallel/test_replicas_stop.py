@@ -246,7 +246,7 @@ def test_after_a_stop_all_replicas_go_on_together():
 
 
 def test_a_queue_serves_programs_of_one_replication():
-    """The original's words, and the way out."""
+    """The original's words, and the remedy."""
     with on(4) as style:
         infeed = style.feed(numbers)
         outfeed = IPUOutfeedQueue()

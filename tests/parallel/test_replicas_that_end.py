@@ -1,7 +1,7 @@
 """A replica, or an IPU of a pipeline, that ends before others need it: an error at once.
 
-Each program here waited for ever. What it says does not depend on their speed: the
-replicas are held up by delays from a seed.
+Without that error, each program here deadlocks. The error does not depend on their
+speed: the replicas have delays from a seed.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ def run(build):
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(DEADLOCK_S)
-    assert ended, "the program waits for ever"
+    assert ended, "the program does not end"
     if isinstance(ended[0], Exception):
         raise ended[0]
     return ended[0]
@@ -99,7 +99,7 @@ def test_a_replica_that_waits_in_a_collective_for_one_that_has_ended_gets_an_err
 
 
 def test_large_collectives_end_likewise():
-    """Those that all replicas compute a share of, and groups of some of them."""
+    """Those of which each replica computes a part, and groups of some of them."""
     configure(4)
 
     def build():
@@ -133,8 +133,8 @@ def test_a_program_without_the_collective_ends_the_others(seed):
 
 @pytest.mark.parametrize(("count", "less"), [(2, 1), (100, 3), (3, 0)])
 @pytest.mark.parametrize("seed", range(3))
-def test_who_enqueues_less_than_others_is_named(count, less, seed):
-    """Results are lost otherwise, and with many of them the others wait for ever."""
+def test_a_replica_that_enqueues_less_than_others_is_named(count, less, seed):
+    """Results are lost otherwise, and with many of them the others never end."""
     configure(4)
     outfeed = IPUOutfeedQueue()
 
@@ -164,7 +164,7 @@ def fill(infeed, elements):
 
 @pytest.mark.parametrize("depth", [3, 64])
 @pytest.mark.parametrize("delayed", [False, True])
-def test_who_waits_for_an_element_that_is_never_dealt_out_is_told(delayed, depth):
+def test_a_replica_whose_element_is_never_dealt_out_gets_an_error(delayed, depth):
     """What the others take is behind elements of the replica that has ended.
 
     Also where its ring was full, and is more than half so still: the feeder sleeps then.
@@ -234,7 +234,7 @@ def pipelined(stages, count, **arguments):
 
 
 @pytest.mark.parametrize("trains", [False, True])
-def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
+def test_a_stage_whose_partner_in_another_copy_has_ended_gets_an_error(trains):
     """Also while that copy waits for this one, to reduce gradients."""
     configure(4)
     with IPUStrategy().scope():
@@ -272,7 +272,7 @@ def test_a_stage_whose_partner_in_another_copy_has_ended_is_told(trains):
         (1, "IPU 1 of the pipeline has ended, and IPU 0 waits until it takes"),
     ],
 )
-def test_an_ipu_whose_neighbour_has_ended_is_told(monkeypatch, ipu, says):
+def test_an_ipu_whose_neighbour_has_ended_gets_an_error(monkeypatch, ipu, says):
     """The one before it, or behind it: its program is cut short here."""
     configure(2)
     whole = ipu_program.IPUProgram.__init__

@@ -75,7 +75,7 @@ def test_a_sum_of_nothing_is_nothing(results, ipus):
 
 @pytest.mark.process
 @pytest.mark.parametrize("ipus", [1, 2])
-def test_a_group_of_all_replicas_of_all_processes_is_no_group(results, ipus):
+def test_all_replicas_of_all_processes_are_not_a_group(results, ipus):
     """Its sums and means are those without one."""
     indices = range(COUNT * ipus)
     for process in results:

@@ -29,7 +29,7 @@ def pairs(number=5):
 
 @pytest.mark.parametrize("style", ["graph", "eager"])
 def test_elements_are_written_by_component(style, tmp_path):
-    """Stacked, as many as asked for."""
+    """Stacked, as many as requested."""
     name = str(tmp_path / "data")
     if style == "eager":
         paths = dataset_extractor(pairs(), 3, name, "mine")

@@ -29,7 +29,7 @@ class Program:
 
 @pytest.mark.parametrize("jit", [True, False, None])
 def test_a_result_of_float64_is_refused_before_the_run(executor, strategy, jit):
-    """Each time, with one trace: no variable has changed. The error has the way out."""
+    """Each time, with one trace: no variable has changed. The error has the remedy."""
     program = Program(jit)
 
     for _ in range(2):

@@ -28,7 +28,7 @@ STYLES = ["graph", "function"]
 
 @pytest.mark.parametrize("style", STYLES)
 def test_programs_are_forgotten(style):
-    """The next run compiles; where there are none it does no harm."""
+    """The next run compiles; where there are none nothing happens."""
 
     def forget():
         if style == "function":

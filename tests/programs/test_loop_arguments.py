@@ -10,7 +10,7 @@ from ipufeed.device.program.strategy import IPUStrategy
 
 
 @pytest.mark.parametrize("count", [1.5, "3", None, True])
-def test_a_count_that_is_no_integer_is_refused(count):
+def test_a_count_that_is_not_an_integer_is_refused(count):
     """With what it is."""
     with pytest.raises(TypeError, match="`n` must be an int, got"):
         loops.repeat(count, lambda x: x, [1.0])
@@ -60,7 +60,7 @@ def run(inputs):
         return strategy.run(program)
 
 
-def test_a_float64_that_a_loop_carries_is_named_with_a_way_out():
+def test_a_float64_that_a_loop_carries_is_named_with_a_remedy():
     """NumPy makes it without being asked."""
     with pytest.raises(
         TypeError, match=r"float64, of value 0 .*\(3,\).*tf\.cast.*loop have the dtypes"

@@ -194,7 +194,7 @@ def test_a_barrier_keeps_values_and_gradients(ready, gradients):
     assert [float(each) for each in ready.run(net, 2.0)] == [12.0, 12.0]
 
 
-def test_gradients_are_accumulated_in_the_dtype_that_is_asked_for(ready):
+def test_gradients_are_accumulated_in_the_requested_dtype(ready):
     """In the program; a gradient of None stays None."""
     weight = ready.variable(np.float16(1.0), "weight")
 

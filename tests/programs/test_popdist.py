@@ -47,7 +47,7 @@ def test_alone_a_process_is_one_of_one(monkeypatch):
 
 
 @pytest.mark.usefixtures("second_of_three")
-def test_tf_config_says_which_process_it_is():
+def test_tf_config_gives_the_number_of_the_process():
     """And the config gets it."""
     config = popdist.tensorflow.set_ipu_config(IPUConfig(), 1, configure_device=False)
     distribution = config.experimental.multi_replica_distribution
@@ -97,7 +97,7 @@ def test_between_processes_the_ipus_must_be_configured_for_them():
         "ipu_pipeline_estimator.IPUPipelineEstimator",
     ],
 )
-def test_what_cannot_work_says_what_to_use(name):
+def test_what_cannot_work_names_the_replacement(name):
     """When it is called, not when it is imported."""
     module, _, last = name.rpartition(".")
     refused = getattr(compat.submodule(module), last)

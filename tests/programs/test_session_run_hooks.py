@@ -37,7 +37,7 @@ def run(hooks, body, times, count=2):
         (LoggingMode.ALL, ["foo = [1. 2.]", "foo = [1. 2. 1. 2.]"]),
     ],
 )
-def test_it_logs_after_the_first_run_and_every_so_many(lines, mode, expected):
+def test_it_logs_after_the_first_run_and_at_its_interval(lines, mode, expected):
     """Runs 1 and 3 of 3: all values since the last line, or the last value."""
     hook = IPULoggingTensorHook(every_n_iter=2, logging_mode=mode)
     run([hook], lambda x: (x + 1, hook.log({"foo": x + 1})), times=3)

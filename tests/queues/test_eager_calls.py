@@ -50,7 +50,7 @@ def test_nothing_to_enqueue_is_refused_and_leaves_no_mark():
 @pytest.mark.parametrize(
     "use", ["dequeue()", "stats()", "__iter__().__next__()", "stream()"]
 )
-def test_a_forked_child_is_told_instead_of_waiting(use):
+def test_a_forked_child_gets_an_error_instead_of_waiting(use):
     """The IPU's program runs in the parent alone."""
     outfeed = ipu.IPUOutfeedQueue()
 

@@ -142,7 +142,7 @@ def test_a_dequeue_in_the_step_of_its_program_does_not_wait_for_it(mode):
 
 
 def test_a_queue_belongs_to_one_step_at_a_time():
-    """A second session that wants it meanwhile gets an error, and disturbs nothing."""
+    """A second session that wants it then gets an error, and disturbs nothing."""
     with tf.Graph().as_default():
         slow = numbers().map(slowly)
         infeed, outfeed = IPUInfeedQueue(slow), IPUOutfeedQueue()

@@ -19,7 +19,7 @@ def state():
     return DatasetV2._GeneratorState(lambda *_: iter([1, 2]))
 
 
-def test_an_end_before_the_first_element_is_no_error(state):
+def test_an_end_before_the_first_element_is_not_an_error(state):
     """TensorFlow would log a KeyError with its traceback."""
     argument = Argument()
     alive = weakref.ref(argument)

@@ -35,7 +35,7 @@ def test_a_new_seed_leaves_the_dataset_where_it_is():
 
 
 @pytest.mark.parametrize("jit", [True, False], ids=["xla", "executor"])
-def test_the_end_of_the_dataset_is_an_error_only_for_who_wants_more(jit):
+def test_the_end_of_the_dataset_is_an_error_only_for_a_program_that_wants_more(jit):
     """All elements are delivered, and each later dequeue says the same at once."""
     infeed, outfeed = IPUInfeedQueue(floats.take(5)), IPUOutfeedQueue()
     _ = infeed.initializer
@@ -81,7 +81,7 @@ def test_an_error_of_the_dataset_keeps_type_text_and_number():
     assert outfeed.dequeue().numpy().tolist() == [0.0, 1.0]
 
 
-def test_reading_the_initializer_again_starts_the_dataset_anew():
+def test_reading_the_initializer_again_restarts_the_dataset():
     """In eager mode each read acts; so does deleting and initialising."""
     infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
     run = reading(infeed, outfeed)
@@ -93,7 +93,7 @@ def test_reading_the_initializer_again_starts_the_dataset_anew():
             _ = infeed.deleter
 
 
-def test_a_program_without_the_initializer_says_so():
+def test_a_program_without_the_initializer_is_refused_with_the_reason():
     """And so it does after the deleter."""
     infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
     run = reading(infeed, outfeed)
@@ -151,7 +151,7 @@ def test_a_new_session_finds_the_queue_free():
     ids=["unknown size", "text", "ragged", "sparse", "dataset"],
 )
 def test_what_a_feed_cannot_carry_is_refused_when_the_queue_is_made(dataset, words):
-    """With what it is and the way out."""
+    """With what it is and the remedy."""
     with pytest.raises(ValueError, match=words):
         IPUInfeedQueue(dataset)
 
@@ -224,7 +224,7 @@ def test_arguments_out_of_range_are_refused(arguments, words):
 
 
 @pytest.mark.parametrize("value", [None, 3, [1], "dataset"])
-def test_what_is_no_dataset_is_refused(value):
+def test_what_is_not_a_dataset_is_refused(value):
     """By its type."""
     with pytest.raises(TypeError, match=r"of type `tf.data.Dataset`, but got"):
         IPUInfeedQueue(value)

@@ -140,7 +140,7 @@ def test_get_next_is_obsolete():
         IPUInfeedQueue(floats).get_next()
 
 
-def test_a_loop_says_whether_it_dequeued():
+def test_a_loop_shows_whether_it_dequeued():
     """`dequeued` follows the programs that are built."""
     infeed, outfeed = IPUInfeedQueue(floats), IPUOutfeedQueue()
     assert not infeed.dequeued

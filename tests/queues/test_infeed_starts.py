@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 
 
 def counting(made):
-    """A dataset of 0, 1, ... that notes what it has been asked for."""
+    """A dataset of 0, 1, ... that notes each request."""
 
     def generate():
         for number in range(300):

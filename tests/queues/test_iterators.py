@@ -64,7 +64,7 @@ def test_an_iterator_can_be_captured(strategy):
     assert [float(strategy.run(take)) for _ in range(3)] == [0.0, 1.0, 2.0]
 
 
-def test_another_iterator_of_the_same_type_is_no_other_program(strategy):
+def test_another_iterator_of_the_same_type_runs_the_same_program(strategy):
     """The function is traced once, and each iterator gives its own elements."""
     traces = []
 

@@ -42,7 +42,7 @@ class Taker:
         return self.queue._dequeue()
 
     def several(self, times, body):
-        """A loop of ours that takes `times` elements; what it has taken."""
+        """Runs a loop that takes `times` elements; returns them."""
 
         def step(taken, x):
             return put(taken, times, body(x))

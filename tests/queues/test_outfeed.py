@@ -45,7 +45,7 @@ def test_the_structure_is_that_of_the_enqueue():
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 100])
-def test_a_program_that_nobody_reads_from_goes_on(depth):
+def test_a_program_without_a_reader_continues(depth):
     """Its results are kept, many more than the ring holds."""
     outfeed = IPUOutfeedQueue(buffer_depth=depth)
     counting(outfeed)(10_000)
@@ -265,7 +265,7 @@ def test_arguments_out_of_range_are_refused(arguments, words):
 
 
 @pytest.mark.parametrize("limit", [-1, 2**63, 1.5, True, None, np.float32(3)])
-def test_a_limit_that_is_no_count_of_bytes_is_refused(limit):
+def test_a_limit_that_is_not_a_count_of_bytes_is_refused(limit):
     """With what was given; an integer of NumPy's is one."""
     with pytest.raises(ValueError, match="an integer >= 0 of bytes, and below 2"):
         set_outfeed_limit(limit)

@@ -32,7 +32,7 @@ def test_stall_reports_take_any_real_number(seconds):
 
 
 @pytest.mark.parametrize("seconds", [2**63, float("inf")])
-def test_stall_reports_say_the_upper_limit(seconds):
+def test_stall_reports_contain_the_upper_limit(seconds):
     with pytest.raises(ValueError, match=r"below 2\*\*63 ns"):
         limits.set_stall_report(seconds)
 

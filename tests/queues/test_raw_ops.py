@@ -1,4 +1,4 @@
-"""Ops of ours that are called by hand: a wrong rank is an error, and no crash."""
+"""Ops of ipufeed that are called by hand: a wrong rank is an error, not a crash."""
 
 import re
 
@@ -141,7 +141,7 @@ def test_an_input_of_a_wrong_rank_is_refused(op, name, rank):
 
 
 @pytest.mark.parametrize("op", sorted(COMPILED_ONLY - {"IpufeedPipeline"}))
-def test_what_runs_compiled_only_says_so(op):
+def test_what_runs_compiled_only_is_refused_with_the_reason(op):
     """Whatever it is given. Functions are not attributes in eager mode: no pipeline."""
     with pytest.raises(tf.errors.UnimplementedError, match="compiled programs only"):
         call(op)
@@ -309,7 +309,7 @@ def test_an_infeed_of_wrong_numbers_is_refused(attributes):
         )
 
 
-def test_elements_of_another_dtype_than_said_are_refused():
+def test_elements_of_another_dtype_than_declared_are_refused():
     """Of the same size: the bytes would fit."""
     ops = _native.load()
     ops.ipufeed_infeed_create(

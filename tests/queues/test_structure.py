@@ -56,7 +56,7 @@ def test_a_structure_is_flattened_in_tensorflows_order():
     ],
     ids=lambda spec: type(spec).__name__,
 )
-def test_what_is_no_dense_tensor_is_refused_by_its_place(spec):
+def test_what_is_not_a_dense_tensor_is_refused_by_its_place(spec):
     """With the component's number, its kind, and what to do."""
     with pytest.raises(UnsupportedElementError) as caught:
         structure.check_spec((tf.TensorSpec([], tf.float32), spec))
@@ -74,7 +74,7 @@ def test_a_dtype_without_bytes_is_refused_by_its_place(dtype):
 
 @pytest.mark.parametrize("shape", [None, [None], [3, None]])
 def test_a_shape_that_is_not_fully_defined_is_refused(shape):
-    """In the words of the original, which name the usual cure."""
+    """In the words of the original, which name the usual remedy."""
     with pytest.raises(
         ValueError, match=r"is not fully defined.*`drop_remainder=True`"
     ):

@@ -197,7 +197,7 @@ def test_the_null_data_feed_still_wants_its_initializer(flags, style):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_datasets_own_work_runs_on_so_many_threads(flags, threads):
+def test_the_datasets_own_work_runs_on_the_given_number_of_threads(flags, threads):
     """--max_infeed_threads: the most calls of the dataset that run at a time."""
     flags(f"--max_infeed_threads={threads}")
     lock, together = threading.Condition(), []

@@ -63,7 +63,7 @@ def session():
         yield opened
 
 
-def test_a_second_dequeue_meanwhile_is_an_error_and_takes_nothing(
+def test_a_second_dequeue_at_that_time_is_an_error_and_takes_nothing(
     op_by_op, session, gate
 ):
     def elements():
@@ -98,7 +98,7 @@ def small_store():
     set_outfeed_limit(LIMIT_BYTES)
 
 
-def test_a_second_enqueue_meanwhile_is_an_error_and_gives_nothing(
+def test_a_second_enqueue_at_that_time_is_an_error_and_gives_nothing(
     op_by_op, session, small_store
 ):
     queue = IPUOutfeedQueue(buffer_depth=1)

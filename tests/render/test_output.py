@@ -44,7 +44,7 @@ def test_an_open_file_is_written_to_and_not_replaced(result, tmp_path):
     assert log.read_text() == "before\n" + result.to_json() + "\nafter\n"
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path):
+def test_a_file_that_cannot_be_written_is_an_error_before_the_measurement(tmp_path):
     """The reason is the system's, and nothing is left behind."""
     (tmp_path / "old.json").write_text("old")
 

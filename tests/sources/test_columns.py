@@ -127,7 +127,7 @@ WITH_NULLS = [
     ("array", "dropped", "zeroed"), WITH_NULLS, ids=range(len(WITH_NULLS))
 )
 def test_nulls_are_refused_dropped_or_zero(array, dropped, zeroed):
-    """As asked, at any depth; refused with the place and the way out."""
+    """As asked, at any depth; refused with the place and the remedy."""
     np.testing.assert_array_equal(arrays(array, "drop")[0], dropped)
     np.testing.assert_array_equal(arrays(array, "zero")[0], zeroed)
     with pytest.raises(
@@ -169,7 +169,7 @@ def test_a_row_is_dropped_from_all_columns():
     ],
     ids=str,
 )
-def test_types_without_a_tensor_are_refused_with_the_way_out(kind, words):
+def test_types_without_a_tensor_are_refused_with_the_remedy(kind, words):
     """The column, its type, and what to write instead."""
     schema = pa.schema([("fine", pa.int8()), ("odd", kind)])
 
@@ -189,7 +189,7 @@ def test_types_without_a_tensor_are_refused_with_the_way_out(kind, words):
     ],
 )
 def test_columns_that_cannot_be_chosen_are_named(names, error, words):
-    """What was asked for, and what there is."""
+    """The requested name, and those that there are."""
     schema = pa.schema([("a", pa.int8()), ("b", pa.int8())])
 
     with pytest.raises(error, match=words):

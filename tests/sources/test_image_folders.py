@@ -148,7 +148,7 @@ def test_an_iterator_goes_on_with_the_right_name_from_a_checkpoint(folder, tmp_p
 
 
 def test_shards_are_apart_and_complete(folder):
-    """Images are dealt out in turns, over the classes."""
+    """Images are dealt out one by one, over the classes."""
     shards = [elements(images(folder, shard=(3, k))[0]) for k in range(3)]
     sizes = sorted(image.shape[0] for shard in shards for image, _ in shard)
 

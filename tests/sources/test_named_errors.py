@@ -76,7 +76,7 @@ def test_names_are_one_for_all_elements_or_one_for_each():
         assert output in str(failed.value)
 
 
-def test_making_the_dataset_says_nothing(files, caplog, capfd):
+def test_making_the_dataset_prints_nothing(files, caplog, capfd):
     """AutoGraph would warn of what it cannot convert."""
     with caplog.at_level("WARNING", logger="tensorflow"):
         tfrecord(files, check=False)

@@ -84,7 +84,7 @@ def test_each_damage_is_found_at_its_place(write, name, compression):
     )
 
 
-def test_damaged_data_is_found_where_it_is_asked_for(write):
+def test_damaged_data_is_found_on_request(write):
     """A flipped bit of the data passes the headers' check, and not the full one."""
     path = write(flipped(2 * RECORD_BYTES + 12 + 50))
 
@@ -156,7 +156,7 @@ def test_pieces_end_anywhere_in_a_record(write):
 
 
 def test_a_check_can_be_stopped(write):
-    """A huge file does not hold up a program that ends."""
+    """A huge file does not delay a program that ends."""
     stop = threading.Event()
     stop.set()
 
@@ -167,7 +167,7 @@ def test_a_check_can_be_stopped(write):
             )
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_what_is_not_a_file_is_refused(tmp_path):
     """A folder, a path that is not there, an unknown compression."""
     with pytest.raises(SourceError, match=r"gone is not there: check_tfrecord takes"):
         check_tfrecord(tmp_path / "gone")

@@ -40,7 +40,7 @@ def stages(dataset):
 
 
 def test_all_records_come_in_an_order_that_is_always_the_same(files):
-    """In turns from the files, or one file after the other."""
+    """Alternately from the files, or one file after the other."""
     in_turns = tfrecord(str(files / "*.tfrecord"))
     one_by_one = tfrecord(str(files / "*.tfrecord"), parallel=1)
 
@@ -94,7 +94,7 @@ def test_damage_is_found_before_anything_is_read(files, name):
         tfrecord(str(files / "*.tfrecord"))
 
 
-def test_a_file_that_changes_behind_the_check_is_no_silent_loss(files):
+def test_a_file_that_changes_after_the_check_is_an_error(files):
     """Fewer records than were counted end the dataset with an error."""
     dataset = tfrecord(str(files / "*.tfrecord"))
     path = files / "2.tfrecord"

@@ -16,7 +16,7 @@ SPEC = {
 }
 
 
-def test_elements_have_the_structure_that_was_asked_for():
+def test_elements_have_the_requested_structure():
     """Any nest, of numbers, bool and strings."""
     dataset = synthetic(SPEC, elements=3)
 
@@ -43,13 +43,13 @@ def test_the_seed_makes_the_contents():
 
 
 def test_it_never_ends_unless_asked():
-    """For ever by default; none, or beyond a round, if that is wanted."""
+    """Infinite by default; none, or beyond a round, if that is wanted."""
     assert int(synthetic((1,)).cardinality()) == tf.data.INFINITE_CARDINALITY
     assert len(list(synthetic((1,), elements=0))) == 0
     assert len(list(synthetic((1,), elements=2500))) == 2500
 
 
-def test_elements_take_the_time_that_was_asked_for():
+def test_elements_take_the_requested_time():
     """A lower bound, which no busy machine can break: 100 elements of 2 ms."""
     result = measure(synthetic((1,), seconds=0.002), Settings(epochs=1, elements=100))
 

@@ -101,7 +101,7 @@ def test_the_structure_is_known_beforehand(open_):
     assert open_().element_spec["pair"] == tf.TensorSpec([None, 2], tf.int32)
 
 
-def test_columns_come_in_the_order_they_were_asked_for(open_):
+def test_columns_come_in_the_requested_order(open_):
     """Projection: what is not named does not come."""
     element = next(open_(columns=["pair", "number"]).as_numpy_iterator())
 
@@ -116,7 +116,7 @@ def test_without_a_batch_size_an_element_is_a_chunk(open_):
 
 
 def test_shards_are_apart_and_complete(open_):
-    """Chunks are dealt out in turns."""
+    """Chunks are dealt out one by one."""
     shards = [rows(open_(shard=(5, k), columns=["number"])) for k in range(5)]
     together = np.concatenate([shard["number"] for shard in shards])
 
@@ -145,7 +145,7 @@ def test_nulls_fail_with_their_place_or_go(kind, tmp_path):
     assert rows(source(tmp_path / "a", nulls="zero"))["a"].tolist() == [1, 2, 0, 4]
 
 
-def test_an_empty_chunk_is_no_row(kind, tmp_path):
+def test_an_empty_chunk_gives_no_row(kind, tmp_path):
     """A file whose only chunk has no rows is read as what it is, next to others."""
     source, write = kind
     write(table(rows=10), tmp_path / "a")
@@ -162,7 +162,7 @@ def test_an_empty_chunk_is_no_row(kind, tmp_path):
 
 
 def test_files_must_agree(kind, tmp_path):
-    """Two files of different columns are refused, with both and the way out."""
+    """Two files of different columns are refused, with both and the remedy."""
     source, write = kind
     write(pa.table({"a": [1], "b": [1]}), tmp_path / "x")
     write(pa.table({"a": [1.0], "b": [1]}), tmp_path / "y")
@@ -207,7 +207,7 @@ def test_a_damaged_chunk_is_named_when_it_is_read(tmp_path):
         list(sources.parquet(path, columns=["number"]))
 
 
-def test_an_ipc_stream_is_refused_with_the_way_out(tmp_path):
+def test_an_ipc_stream_is_refused_with_the_remedy(tmp_path):
     """A stream has no list of its record batches."""
     with (
         pa.OSFile(str(tmp_path / "a"), "wb") as file,

@@ -140,7 +140,7 @@ def same_start(environment):
 
 
 def search_path(environment):
-    """The folders of PYTHONPATH."""
+    """Returns the folders of PYTHONPATH."""
     given = environment.get("PYTHONPATH")
     return (
         {os.path.abspath(each) for each in given.split(os.pathsep)} if given else set()
@@ -148,7 +148,7 @@ def search_path(environment):
 
 
 def at_start(request):
-    """The variables that are read while TensorFlow is imported."""
+    """Returns the variables that are read while TensorFlow is imported."""
     found = {
         name: value
         for name, value in request["environment"].items()

@@ -27,7 +27,7 @@ QUEUE_CALLS = ("ipufeed_dequeue", "ipufeed_enqueue", "ipufeed_assert")
 
 @contextmanager
 def compiled_modules() -> Iterator[list[Module]]:
-    """Collects each program that is compiled meanwhile: as lowered, and as optimised."""
+    """Collects each program that is compiled in it: as lowered, and as optimised."""
     found: list[Module] = []
     begin, compiled = programs.begin, programs.compiled
 

@@ -49,7 +49,7 @@ def run_op(dataset: Any, **attributes: Any) -> tuple[dict[str, int], dict[str, A
 
 
 def sleeping(seconds_per_element: float) -> Any:
-    """An endless dataset that takes so long for each element, and next to no CPU."""
+    """Returns an endless dataset that sleeps for each element, and takes hardly any CPU."""
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 
@@ -88,7 +88,7 @@ def module_runs(run: Callable[[str, Path], Any], names: Iterable[str]) -> Any:
     def get(tmp_path_factory: Any) -> dict[str, Any]:
         # On this thread: pytest's factory makes its base folder at the first call, and
         # a second thread at that moment finds it half made.
-        cases = list(names)  # now: a module names them after it has asked for this
+        cases = list(names)  # now: a module names them after it has imported this
         folders = [tmp_path_factory.mktemp("run") for _ in cases]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             return dict(zip(cases, pool.map(run, cases, folders), strict=True))

@@ -103,7 +103,7 @@ def cross_entropy():
 
 
 def compiled(make, name="sgd", **keywords):
-    """A model with the weights of seed 7."""
+    """Returns a model with the weights of seed 7."""
     keras.utils.set_random_seed(7)
     model = make()
     keywords.setdefault("metrics", ["accuracy"])
@@ -147,18 +147,18 @@ def values(model):
 
 
 def numbers(nest):
-    """The numbers of a nest, as one array of each leaf."""
+    """Returns the numbers of a nest, as one array of each leaf."""
     return [np.asarray(each) for each in tf.nest.flatten(nest)]
 
 
 def furthest(one, other):
-    """The largest difference between two lists of arrays."""
+    """Returns the largest difference between two lists of arrays."""
     pairs = list(zip(one, other, strict=True))
     return max(float(np.abs(np.subtract(a, b)).max()) for a, b in pairs)
 
 
 def histories_differ(one, other):
-    """The largest difference between two histories with the same names."""
+    """Returns the largest difference between two histories with the same names."""
     assert set(one.history) == set(other.history)
     names = sorted(one.history)
     return furthest(

@@ -29,7 +29,7 @@ def data(elements: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def weights(layers: int) -> list[np.ndarray]:
-    """The first values of each layer's weights."""
+    """Returns the first values of each layer's weights."""
     random = np.random.default_rng(5)
     return [
         (random.standard_normal((WIDTH, WIDTH)) * 0.4).astype(np.float32)
@@ -96,7 +96,7 @@ class Pipelined:
     Args:
         make_optimizer: Of TensorFlow 1 or Keras.
         layers: Stages.
-        shard: How many take turns with the mini-batches, and the number of this one.
+        shard: The number of parts of the mini-batches, and the number of this part.
         made_inside: Whether the optimizer is made while the program is traced.
         arguments: Of `pipeline`.
     """
@@ -158,6 +158,6 @@ class Pipelined:
 
 
 def alone(outputs: Any) -> Any:
-    """The one output of a last stage, which training and sums put into a list."""
+    """Returns the one output of a last stage, which training and sums put into a list."""
     is_one = isinstance(outputs, list) and len(outputs) == 1
     return outputs[0] if is_one else outputs

@@ -5,7 +5,7 @@
                                      stopped]
 
 Prints a JSON object for each case, on a line of its own. At the end all but the first
-process go without a word, and that one prints what it gets of them. With `early` they go
+process exit silently, and that one prints what it gets of them. With `early` they go
 before there was any collective. With `starved` they have ELEMENTS elements for a program
 that takes four, and live on when it has failed; or leave, and the first, whose elements
 come a second late, asks only then. With `mixed` they have ELEMENTS elements, and STEPS

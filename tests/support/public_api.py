@@ -48,7 +48,7 @@ def exported() -> dict[str, Any]:
 
 
 def own_parameters(function: Any) -> list[str]:
-    """The names of a callable's parameters, but for the object's own."""
+    """Returns the names of a callable's parameters, but for the object's own."""
     return [
         ("*" * (parameter.kind is parameter.VAR_POSITIONAL))
         + ("**" * (parameter.kind is parameter.VAR_KEYWORD))
@@ -59,7 +59,7 @@ def own_parameters(function: Any) -> list[str]:
 
 
 def methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """What a class of ours is called with, and its public methods."""
+    """What a class of ipufeed is called with, and its public methods."""
     for base in kind.__mro__:
         if not base.__module__.startswith("ipufeed"):
             continue

@@ -74,7 +74,7 @@ def run_of(seconds=4.0, rate=100.0, seed=0):
 
 
 def _reasons(name, rate):
-    """The sections with where the time goes, and what to change."""
+    """Returns the sections with where the time goes, and what to change."""
     return {
         "stages": [
             {
@@ -120,7 +120,7 @@ def _reasons(name, rate):
 
 
 def result_of(seconds=4.0, rate=100.0, name="train.py:dataset", **changes):
-    """A whole result; `changes` replace keys of it."""
+    """Returns a whole result; `changes` replace keys of it."""
     marks, stamps, parts = run_of(seconds, rate)
     gaps = np.diff(stamps)
     result = {

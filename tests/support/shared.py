@@ -79,7 +79,7 @@ def no_state_is_left():
     tf.compat.v1.reset_default_graph()
     context.context().zeros_cache().flush()
     gc.collect()
-    gc.freeze()  # what modules have imported meanwhile
+    gc.freeze()  # what modules have imported since then
     ctypes.CDLL(None).malloc_trim(0)
 
 

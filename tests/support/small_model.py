@@ -31,7 +31,7 @@ def initial_weights() -> list[np.ndarray]:
 
 
 def weights(style: Any) -> list[Any]:
-    """The model's variables, with a name that is new each time."""
+    """Returns the model's variables, with a name that is new each time."""
     count = next(_counter)
     return [
         style.variable(value, f"layer_{count}_{number}")
@@ -40,7 +40,7 @@ def weights(style: Any) -> list[Any]:
 
 
 def loss(variables: list[Any], x: Any, y: Any) -> Any:
-    """The mean square of the error."""
+    """Returns the mean square of the error."""
     first, second = variables
     return tf.reduce_mean((tf.tanh(x @ first) @ second - y) ** 2)
 

@@ -12,7 +12,7 @@ from ipufeed.programs.popdist_strategy import (
 
 
 def alone():
-    """A cluster resolver of one process."""
+    """Returns a cluster resolver of one process."""
     spec = tf.train.ClusterSpec({})
     return tf.distribute.cluster_resolver.SimpleClusterResolver(spec)
 

@@ -36,7 +36,7 @@ class GraphStyle:
         self.initialized: set[str] = set()
 
     def feed(self, make_dataset: Callable[[], Any], **arguments: Any) -> IPUInfeedQueue:
-        """An infeed queue whose initializer has run."""
+        """Returns an infeed queue whose initializer has run."""
         queue = IPUInfeedQueue(make_dataset(), **arguments)
         self.session.run(queue.initializer)
         return queue
@@ -75,7 +75,7 @@ class GraphStyle:
         return self.build(net, *values)(*values)
 
     def read(self, tensors: Any) -> Any:
-        """The arrays of a dequeue, or of a variable."""
+        """Returns the arrays of a dequeue, or of a variable."""
         return self.session.run(tensors)
 
 
@@ -86,7 +86,7 @@ class FunctionStyle:
         self.strategy = IPUStrategy()
 
     def feed(self, make_dataset: Callable[[], Any], **arguments: Any) -> IPUInfeedQueue:
-        """An infeed queue whose initializer has run."""
+        """Returns an infeed queue whose initializer has run."""
         queue = IPUInfeedQueue(make_dataset(), **arguments)
         _ = queue.initializer
         return queue
@@ -116,7 +116,7 @@ class FunctionStyle:
         return self.build(net, *values)(*values)
 
     def read(self, tensors: Any) -> Any:
-        """The arrays of a dequeue, or of a variable."""
+        """Returns the arrays of a dequeue, or of a variable."""
         return tf.nest.map_structure(lambda tensor: tensor.numpy(), tensors)
 
 
@@ -144,13 +144,13 @@ def entered(style: str, executor: str) -> Iterator[Any]:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """A float is a float32 here."""
+    """Returns the array of a value; a float is a float32."""
     array = np.asarray(value)
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def only(results: Any) -> Any:
-    """The one result, which compile gives in a list and a function as it is."""
+    """Returns the one result, which compile gives in a list and a function as it is."""
     if isinstance(results, list):
         (results,) = results
     return results

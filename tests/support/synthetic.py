@@ -16,7 +16,7 @@ def synthetic(
     seconds: float = SECONDS,
     **changes: Any,
 ) -> dict[str, Any]:
-    """The JSON of a result whose windows' rates are off by `noise`, a share for each.
+    """The JSON of a result whose windows' rates are off by `noise`, a fraction for each.
 
     `changes` are values of a section: machine={"cpu": "other"}.
     """

@@ -52,7 +52,7 @@ def dataset_of(components: int) -> Any:
 
 
 def infeed_run(dataset: Any, count: int, depth: int = 32) -> Any:
-    """A compiled loop that takes `count` elements."""
+    """Returns a compiled loop that takes `count` elements."""
     program = feeds.program(
         lambda *_: None, [], feeds.infeed(dataset, prefetch_depth=depth)
     )

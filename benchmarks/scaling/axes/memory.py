@@ -62,7 +62,7 @@ def measure(quick: bool) -> Axis:
 
 
 def fitted(curves: list[Curve], way: str) -> str:
-    """The least-squares line through all medians of a way, as a sentence."""
+    """Returns the least-squares line through all medians of a way, as a sentence."""
     ours = [curve for curve in curves if curve.what.startswith(way)]
     pairs = [(x / MIB, curve.median(x)) for curve in ours for x in curve.xs]
     held, grown = np.array(pairs).T
@@ -84,17 +84,17 @@ def grown_bytes(way: str, depth: int, element_bytes: int) -> int:
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
 
     fill(4, 64)
-    listed = [list(made_anew(64).take(4))]
+    listed = [list(distinct_elements(64).take(4))]
     before = resident_bytes()
     if way == RING:
         fill(depth, element_bytes)
     else:
-        listed.append(list(made_anew(element_bytes).take(depth)))
+        listed.append(list(distinct_elements(element_bytes).take(depth)))
     return resident_bytes() - before
 
 
-def made_anew(element_bytes: int) -> Any:
-    """A dataset whose elements share no memory."""
+def distinct_elements(element_bytes: int) -> Any:
+    """Returns a dataset whose elements share no memory."""
     import tensorflow as tf
 
     options = tf.data.Options()
@@ -107,7 +107,7 @@ def made_anew(element_bytes: int) -> Any:
 
 def fill(depth: int, element_bytes: int) -> None:
     """Waits until an infeed has read ahead all that its ring takes; it stays."""
-    queue = feeds.infeed(made_anew(element_bytes), prefetch_depth=depth)
+    queue = feeds.infeed(distinct_elements(element_bytes), prefetch_depth=depth)
     queue.read_ahead()
     deadline = time.monotonic() + FULL_S
     while queue.stats().filled < depth:

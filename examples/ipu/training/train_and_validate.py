@@ -1,4 +1,4 @@
-"""Training and validation take turns on the IPU, in TensorFlow 1.
+"""Training and validation alternate on the IPU, in TensorFlow 1.
 
     training set   -> infeed -> repeat(20, train)    -> outfeed, every loss
     validation set -> infeed -> repeat(4, validate)  -> outfeed, the last count only

@@ -108,7 +108,7 @@ class Case:
         return Advice(code, name, node, text, gain, edit, pool)
 
     def step(self, stage: Stage) -> Step:
-        """Returns the step of a stage."""
+        """Returns the node of a stage, with its op and its inputs."""
         return next(s for s in self.explanation.graph.steps if s.node == stage.node)
 
     def important(self) -> list[Stage]:
@@ -116,7 +116,7 @@ class Case:
         return [s for s in self.explanation.stages if s.share >= LEAST_SHARE]
 
     def elements_of_source(self, inputs: tuple[str, ...]) -> int | None:
-        """Returns the number of elements of a step's only input, if it is known."""
+        """Returns the number of elements of a stage's only input, if it is known."""
         graph = self.explanation.graph
         if len(inputs) != 1 or (spec := graph.spec_of(inputs[0])) is None:
             return None
@@ -127,7 +127,7 @@ class Case:
         return count if count >= 0 else None
 
     def readers(self, node: str) -> list[Step]:
-        """Returns the steps that read a step's elements."""
+        """Returns the stages that read a stage's elements."""
         return [s for s in self.explanation.graph.steps if node in s.inputs]
 
     def gain(self, gain: float) -> float | None:

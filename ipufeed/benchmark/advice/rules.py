@@ -28,7 +28,7 @@ from ipufeed.benchmark.graph.step_functions import (
 MOST_ADVICE = 3
 # Files to read in parallel instead of one.
 FILES = 4
-# CPU time of a call of a function by tf.data, at most: a longer call does work.
+# Upper bound of tf.data's own CPU time for a call of a function: a longer call does work.
 CALL_S = 60e-6
 # Costs of an element inside a batch: its computation by bytes, and its copy.
 BATCHED_S_PER_BYTE = 1e-9
@@ -54,7 +54,7 @@ def find_advice(case: Case) -> list[Advice]:
 
 
 def serial_map(case: Case) -> list[Advice]:
-    """A map that runs one call at a time."""
+    """Advises to parallelise a map that runs one call at a time."""
     found = []
     for stage in case.important():
         step = case.step(stage)
@@ -84,7 +84,7 @@ def serial_map(case: Case) -> list[Advice]:
 
 
 def serial_interleave(case: Case) -> list[Advice]:
-    """An interleave, or one file after another, in a single thread."""
+    """Advises to parallelise an interleave, or the reading of one file after another."""
     found = []
     for stage in case.important():
         step = case.step(stage)
@@ -115,7 +115,7 @@ def serial_interleave(case: Case) -> list[Advice]:
 
 
 def missing_prefetch(case: Case) -> list[Advice]:
-    """Two costly stages one after the other in a thread, which could overlap."""
+    """Advises a prefetch between costly stages of one thread, which could overlap."""
     model, run = case.explanation.model, case.explanation.run
     station = model.critical
     if station is None:
@@ -123,7 +123,7 @@ def missing_prefetch(case: Case) -> list[Advice]:
     gains: dict[str, float] = {}
     for step in case.explanation.graph.steps:
         node = step.node
-        # Steps of the critical thread, or those that its only call fetches from: several
+        # Stages of the critical thread, or those that its only call fetches from: several
         # calls overlap.
         fetched = node in station.fetched and station.calls <= 1
         if not fetched and (station.functions or node not in station.steps):
@@ -138,14 +138,14 @@ def missing_prefetch(case: Case) -> list[Advice]:
         return []
     text = (
         f"put .prefetch(tf.data.AUTOTUNE) after `{case.explanation.names[best]}`: the "
-        "steps before and after it then run in parallel"
+        "stages before and after it then run in parallel"
     )
     edit = edits.prefetch_behind
     return [case.advise("missing_prefetch", best, text, gains[best], edit)]
 
 
 def map_before_batch(case: Case) -> list[Advice]:
-    """A small elementwise function, called for each element and not for each batch."""
+    """Advises to batch before a small elementwise function."""
     found = []
     explanation = case.explanation
     for stage in case.important():
@@ -186,7 +186,7 @@ def _element_bytes(case: Case, step: Step) -> int:
 
 
 def _batch_size(case: Case, step: Step) -> float | None:
-    """Returns the elements in a batch of a step, as counted by the probes."""
+    """Returns the elements in a batch of a stage, as counted by the probes."""
     readings = case.explanation.run.readings
     batches = readings[step.node].elements
     if not step.inputs or batches == 0:
@@ -195,7 +195,7 @@ def _batch_size(case: Case, step: Step) -> float | None:
 
 
 def strict_order(case: Case) -> list[Advice]:
-    """Workers that wait because their elements must come out in order."""
+    """Advises any order of elements where workers wait for the order."""
     found = []
     explanation = case.explanation
     # In a full pool workers wait for its threads: rules_workers.py.
@@ -228,7 +228,7 @@ def strict_order(case: Case) -> list[Advice]:
 
 
 def no_cpu_left(case: Case) -> list[Advice]:
-    """All CPUs busy: only less work helps."""
+    """Advises less work where all CPUs are busy."""
     explanation = case.explanation
     if not explanation.model.cpu_bound or not explanation.stages:
         return []

@@ -17,7 +17,7 @@ COPIES_MATTER_FRACTION = 0.2
 
 
 def missing_cache(case: Case) -> list[Advice]:
-    """The same files read and decoded in every pass, where memory could hold them."""
+    """Advises a cache of files that are read in every pass and fit into memory."""
     explanation, memory = case.explanation, case.memory_available
     graph, steps = explanation.graph, explanation.graph.steps
     if any("Cache" in step.kind for step in steps) or memory is None:
@@ -52,7 +52,7 @@ def missing_cache(case: Case) -> list[Advice]:
 
 
 def _bytes_of(case: Case, node: str) -> int | None:
-    """Returns the bytes of all elements of a step together, if they are known."""
+    """Returns the bytes of all elements of a stage together, if they are known."""
     import tensorflow as tf
 
     graph = case.explanation.graph
@@ -73,7 +73,7 @@ def _bytes_of(case: Case, node: str) -> int | None:
 
 
 def large_shuffle(case: Case) -> list[Advice]:
-    """A shuffle buffer that takes the memory, or most of a long start."""
+    """Advises a smaller shuffle buffer where it takes the memory or a long start."""
     found = []
     memory, startup = case.memory_available, case.startup_seconds or 0.0
     for stage in case.explanation.stages:
@@ -97,7 +97,7 @@ def large_shuffle(case: Case) -> list[Advice]:
 
 
 def floats_from_bytes(case: Case) -> list[Advice]:
-    """Bytes converted to floats on the host, where copies take much of the time."""
+    """Advises to cast bytes on the device where copies take much of the time."""
     if (case.memcpy_share or 0.0) < COPIES_MATTER_FRACTION:
         return []
     graph = case.explanation.graph.graph
@@ -113,7 +113,7 @@ def floats_from_bytes(case: Case) -> list[Advice]:
 
 
 def _casts_bytes(graph: GraphDef, step: Step) -> bool:
-    """Returns whether a step's function casts uint8 to float32."""
+    """Returns whether a stage's function casts uint8 to float32."""
     import tensorflow as tf
 
     uint8, float32 = tf.uint8.as_datatype_enum, tf.float32.as_datatype_enum

@@ -28,7 +28,7 @@ GOOD_ENOUGH = 0.9
 
 
 def more_workers(case: Case) -> list[Advice]:
-    """A parallel step with too few calls, or steps that wait for threads of a full pool."""
+    """Advises more calls of a stage, or a larger pool where stages wait for its threads."""
     model = case.explanation.model
     if model.cpu_bound:
         return []

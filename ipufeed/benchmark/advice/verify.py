@@ -90,7 +90,7 @@ def gain_of(dataset: Dataset, changed: Dataset, seconds: float) -> float | None:
 
 
 def _same_step(graph: PipelineGraph, node: str, written: PipelineGraph) -> str | None:
-    """Returns the node of a rewritten graph's step in the graph as written, or None."""
+    """Returns the node of a rewritten graph's stage in the graph as written, or None."""
     step = next(each for each in graph.steps if each.node == node)
     if step.label:
         same = [each for each in written.steps if each.label == step.label]
@@ -100,7 +100,7 @@ def _same_step(graph: PipelineGraph, node: str, written: PipelineGraph) -> str |
 
 
 def _by_function(step: Step, written: PipelineGraph) -> str | None:
-    """Returns the node of the only step with the same functions, or None."""
+    """Returns the node of the only stage with the same functions, or None."""
     if not step.functions:
         return None
     same = [

@@ -271,13 +271,13 @@ class _Sides:
         )
 
     def _within(self) -> float:
-        """The mean variance within the runs, estimated from their windows."""
+        """Returns the mean variance within the runs, estimated from their windows."""
         return float(
             np.mean([run.log_variance.value for run in self.runs if run.log_variance])
         )
 
     def _noise(self, within: float | None = None) -> Noise:
-        """The run-to-run variance of a log rate: the prior, weighed with the runs.
+        """Returns the run-to-run variance of a log rate: the prior, weighed with the runs.
 
         Args:
             within: The variance within runs of another length. Default: that of the runs.
@@ -305,7 +305,7 @@ class _Sides:
         )
 
     def _contention_margins(self) -> tuple[float, float]:
-        """The widening of the log ratio's interval below and above, for contention.
+        """Returns the widening of the log ratio's interval at both ends, for contention.
 
         Without contention the ratio may be smaller if the base had more of it, else larger.
         """
@@ -316,7 +316,7 @@ class _Sides:
         return max(0.0, base - new), max(0.0, new - base)
 
     def _detectable(self, noise: Noise, base: int, new: int) -> float:
-        """The smallest log ratio that 95 of 100 such comparisons detect."""
+        """Returns the smallest log ratio that 95 of 100 such comparisons detect."""
         quantile = student_quantile(CONFIDENCE, noise.freedom)
         error = (quantile + POWER) * noise.error(base, new)
         return error + max(self._contention_margins())
@@ -367,14 +367,14 @@ def _unit_of(base: tuple[ComparedRun, ...], new: tuple[ComparedRun, ...]) -> str
 
 
 def _verdict_of(interval: tuple[float, float] | None) -> str:
-    """The verdict from where 1.0 lies relative to the ratio's confidence interval."""
+    """Returns the verdict from where 1.0 lies in the ratio's confidence interval."""
     if interval is None or interval[0] <= 1 <= interval[1]:
         return CANNOT_TELL
     return BETTER if interval[0] > 1 else WORSE
 
 
 def _gate_of(interval: tuple[float, float] | None, allowed_loss: float) -> str:
-    """The verdict from where 1 - allowed_loss lies relative to the interval."""
+    """Returns the verdict from where 1 - allowed_loss lies in the interval."""
     if interval is None:
         return CANNOT_TELL
     if interval[0] >= 1 - allowed_loss:

@@ -107,8 +107,8 @@ def _differing_elements(runs: Sequence[ComparedRun], unit: str) -> Note | None:
         return None
     return Note(
         "other_elements",
-        f"The elements differ ({first} and {other}), with as many samples in each as far "
-        "as is known: elements/s are compared.",
+        f"The elements differ ({first} and {other}), with the same number of samples in "
+        "each, as far as known: elements/s are compared.",
         any(run.samples is None for run in runs),
     )
 

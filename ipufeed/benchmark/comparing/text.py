@@ -22,7 +22,7 @@ def verdict_lines(comparison: Comparison) -> list[str]:
     if comparison.gate is not None:
         lines += wrap(_gate_sentence(comparison))
     if _undecided(comparison):
-        lines += wrap(_way_out(comparison))
+        lines += wrap(_remedy(comparison))
     for note in comparison.notes:
         lines += wrap(f"note: {note.message}")
     return lines
@@ -38,7 +38,7 @@ def _undecided(comparison: Comparison) -> bool:
 
 
 def _what_was_found(comparison: Comparison) -> str:
-    """The rates, their ratio and its interval."""
+    """Returns the rates, their ratio and its interval as text."""
     base, new = comparison.base, comparison.new
     found = (
         f"{number(new['rate'])} {comparison.unit}/s{_of_runs(new)} after "
@@ -63,13 +63,13 @@ def _gate_sentence(comparison: Comparison) -> str:
     return {
         HELD: f"gate held: surely no more than {allowed} of the rate is lost.",
         SLOWER: f"gate failed: surely more than {allowed} of the rate is lost.",
-        CANNOT_TELL: f"gate open: whether more than {allowed} of the rate is lost "
+        CANNOT_TELL: f"gate undecided: whether more than {allowed} of the rate is lost "
         "cannot be determined.",
     }[gate["verdict"]]
 
 
-def _way_out(comparison: Comparison) -> str:
-    """The smallest detectable difference, and how to detect smaller ones."""
+def _remedy(comparison: Comparison) -> str:
+    """Returns how to detect smaller differences than the smallest detectable one."""
     smallest = comparison.smallest_detectable
     if smallest is None:
         return ""
@@ -79,7 +79,7 @@ def _way_out(comparison: Comparison) -> str:
     seen = f"{only} of {percent(smallest)} would have been seen"
     seen += " in 95 of 100 such comparisons"
     if smallest <= -math.log1p(-wanted):
-        return f"{seen}, so that there is none of much more than that."
+        return f"{seen}, so that a larger difference can be excluded."
     ways = []
     if comparison.seconds_needed is not None:
         ways.append(

@@ -94,7 +94,7 @@ def batch_variance(excess: Numbers, scale: float) -> float:
 
 
 def _slope_of(scales: Numbers, variances: Numbers) -> float:
-    """The slope of log variance on log scale, in [-1, 0].
+    """Returns the slope of log variance on log scale, in [-1, 0].
 
     All scales have the same weight: the short ones are more precise, but say less about
     the long ones.

@@ -95,7 +95,7 @@ def _short_knee(facts: DeviceFacts) -> Warning_:
         return (
             None
             if facts.failed is None
-            else ("knee_failed", f"There is no knee: {facts.failed}.")
+            else ("knee_failed", f"The knee was not measured: {facts.failed}.")
         )
     if facts.knee is not None and not facts.knee.ended:
         return None

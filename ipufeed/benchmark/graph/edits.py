@@ -83,7 +83,7 @@ def cache_behind(graph: GraphDef, node: str) -> None:
 
 
 def let_order_go(graph: GraphDef, node: str) -> None:
-    """Sets `deterministic=False` of a parallel step."""
+    """Sets `deterministic=False` of a parallel stage."""
     step = find_node(graph, node)
     if "deterministic" not in step.attr:
         raise ValueError(f"{step.op} has no `deterministic`.")
@@ -100,7 +100,7 @@ def _insert_behind(graph: GraphDef, node: str, op: str, value: int | str) -> Non
 
 
 def last_node(graph: GraphDef, root: str) -> str:
-    """Returns the last node of the edited pipeline: `root`, or a step inserted after it."""
+    """Returns the last node of the edited pipeline: `root`, or one inserted after it."""
     nodes = {each.name: each for each in graph.node}
     inserted = [
         each.name
@@ -109,7 +109,7 @@ def last_node(graph: GraphDef, root: str) -> str:
         and each.op.endswith("Dataset")
         and node_name(each.input[0]) == skip_options(nodes, root)
     ]
-    # An options node stays the root: the inserted step is already its input.
+    # An options node stays the root: the inserted stage is already its input.
     if inserted and nodes[root].op != OPTIONS_OP:
         return inserted[0]
     return root
@@ -139,7 +139,7 @@ def replace_input(graph: GraphDef, node: str, old: str, new: str) -> None:
 def _node_of(graph: GraphDef, name: str, op: str) -> NodeDef:
     node = find_node(graph, name)
     if node.op != op:
-        raise ValueError(f"the step must be a {op}, got {node.op}.")
+        raise ValueError(f"the node must be a {op}, got {node.op}.")
     return node
 
 

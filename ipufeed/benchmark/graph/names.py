@@ -41,11 +41,11 @@ _TRANSFORMATIONS = (
 
 
 def stage_names(graph: PipelineGraph) -> dict[str, str]:
-    """Returns a unique name for each step, by node."""
+    """Returns a unique name for each stage, by node."""
     names: dict[str, str] = {}
     taken: dict[str, int] = {}
     places = {step.node: place for place, step in enumerate(graph.steps, start=1)}
-    # Where several steps make up one of the user's, the step that does the work gets the
+    # Where several stages make up one of the user's, the stage that does the work gets the
     # name without a number.
     ordered = sorted(graph.steps, key=lambda step: _function_name(step) not in _SOURCES)
     for step in ordered:
@@ -59,10 +59,10 @@ def stage_names(graph: PipelineGraph) -> dict[str, str]:
 
 
 def inner_names(graph: GraphDef, step: Step) -> list[str]:
-    """Returns the names of the dataset steps inside a step's functions, in their order.
+    """Returns the names of the dataset stages inside a stage's functions, in their order.
 
     Only those named by the user (`name=`, or a named function); their time is part of that
-    of the enclosing step.
+    of the enclosing stage.
     """
     found: list[str] = []
     if _function_name(step) in _SOURCES:

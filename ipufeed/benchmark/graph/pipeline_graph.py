@@ -1,8 +1,8 @@
-"""Takes a dataset apart into steps, and makes datasets of an edited copy of its graph.
+"""Takes a dataset apart into stages, and makes datasets of an edited copy of its graph.
 
-    PipelineGraph.of(dataset)                    the steps that training runs
+    PipelineGraph.of(dataset)                    the stages that training runs
     graph.steps                                  in order, the sources first
-    graph.dataset(edits, node)                   any step of an edited graph as a dataset
+    graph.dataset(edits, node)                   any stage of an edited graph as a dataset
 
 The graph is the one that tf.data's rewrites work on, with placeholders for what the
 functions captured; ipufeed/cc/data/dataset_graph_op.cc runs an edited copy. The user's
@@ -27,12 +27,12 @@ OPTIONS_OP = "OptionsDataset"
 
 @dataclass(frozen=True)
 class Step:
-    """One dataset op of a pipeline.
+    """One dataset op of a pipeline: a stage, if it is reported.
 
     Attributes:
         node: Name of its node in the graph.
         op: TensorFlow's op.
-        inputs: Nodes of the steps that it reads, in order.
+        inputs: Nodes of the stages that it reads, in order.
         name: The user's `name=`, or None.
         label: The same, or the name that tf.data generated.
         functions: Names of the functions that it calls, by attribute.
@@ -58,7 +58,7 @@ class PipelineGraph:
         dataset: The dataset; it keeps the resources of the graph alive.
         variant: Variant tensor of the dataset that `graph` describes.
         graph: Its GraphDef. Copy it before an edit.
-        root: Node of the last step.
+        root: Node of the last stage.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class PipelineGraph:
 
         Args:
             dataset: Made eagerly: a dataset of a tf.Graph has no values to run.
-            rewritten: Whether to apply tf.data's rewrites, as training does, so that steps
-                are fused and injected. False: the steps as written.
+            rewritten: Whether to apply tf.data's rewrites, as training does, so that stages
+                are fused and injected. False: the stages as written.
 
         Raises:
-            tf.errors.OpError: A step cannot be described as a graph.
+            tf.errors.OpError: A stage cannot be described as a graph.
         """
         import tensorflow as tf
 
@@ -113,7 +113,9 @@ class PipelineGraph:
         made: Dataset = dataset_ops._VariantDataset(variant, spec)
         return made
 
-    def as_it_is(self, graph: GraphDef, node: str, spec: Spec = None) -> Dataset:
+    def without_rewrites(
+        self, graph: GraphDef, node: str, spec: Spec = None
+    ) -> Dataset:
         """Returns the same as `dataset`, with tf.data's rewrites off: `graph` has them."""
         options = _frozen_options(self._dataset)
         return self.dataset(graph, node, spec).with_options(options)
@@ -142,7 +144,7 @@ class PipelineGraph:
 
 
 def _find_steps(graph: GraphDef, root: str) -> list[Step]:
-    """Returns the steps below `root`, each after its inputs."""
+    """Returns the stages below `root`, each after its inputs."""
     nodes = {node.name: node for node in graph.node}
     steps: dict[str, Step] = {}
     # An explicit stack: a pipeline can be deeper than Python's recursion limit.
@@ -182,7 +184,7 @@ def is_dataset(op: str) -> bool:
 
 
 def step_of(node: NodeDef, inputs: list[str]) -> Step:
-    """Returns a node as a step with the given inputs."""
+    """Returns a node as a stage with the given inputs."""
     functions = {
         name: value.func.name
         for name, value in node.attr.items()
@@ -193,7 +195,7 @@ def step_of(node: NodeDef, inputs: list[str]) -> Step:
 
 
 def _user_name(label: str | None) -> str | None:
-    """Returns the user's name in a label, or those of the steps that tf.data fused."""
+    """Returns the user's name in a label, or those of the stages that tf.data fused."""
     if label is None or label.startswith("inject/"):
         return None
     fused = re.fullmatch(r"fused\((.*)\)", label)

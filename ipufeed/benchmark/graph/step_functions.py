@@ -1,4 +1,4 @@
-"""Properties of datasets, steps and their functions, read from the graph without a call."""
+"""Properties of datasets, stages and functions, read from the graph without a call."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def calls_python(dataset: Dataset) -> bool:
 
 
 def ops_of(graph: GraphDef, step: Step) -> set[str]:
-    """Returns the ops in a step's functions and in all functions that these call."""
+    """Returns the ops in a stage's functions and in all functions that these call."""
     return {node.op for node in nodes_of(graph, step)}
 
 
 def nodes_of(graph: GraphDef, step: Step) -> Iterator[NodeDef]:
-    """Yields the nodes in a step's functions and in all functions that these call."""
+    """Yields the nodes in a stage's functions and in all functions that these call."""
     library = {each.signature.name: each for each in graph.library.function}
     seen: set[str] = set()
     stack = list(step.functions.values())
@@ -75,7 +75,7 @@ def nodes_of(graph: GraphDef, step: Step) -> Iterator[NodeDef]:
 
 
 def runs_python(graph: GraphDef, step: Step) -> bool:
-    """Returns whether a step calls Python, where the GIL allows one call at a time."""
+    """Returns whether a stage calls Python, where the GIL allows one call at a time."""
     return bool(ops_of(graph, step) & PYTHON_OPS)
 
 
@@ -91,7 +91,7 @@ def is_random(graph: GraphDef, step: Step) -> bool:
 
 
 def reads_files(graph: GraphDef, step: Step) -> bool:
-    """Returns whether a step, or a dataset inside its functions, reads files."""
+    """Returns whether a stage, or a dataset inside its functions, reads files."""
     return (
         step.kind.startswith(READERS)
         or file_reader(graph, step) is not None
@@ -100,7 +100,7 @@ def reads_files(graph: GraphDef, step: Step) -> bool:
 
 
 def file_reader(graph: GraphDef, step: Step) -> str | None:
-    """Returns `TFRecord` for a step whose function makes a TFRecordDataset; else None."""
+    """Returns `TFRecord` for a stage whose function makes a TFRecordDataset; else None."""
     for op in sorted(ops_of(graph, step)):
         if op.startswith(READERS) and "Dataset" in op:
             return op[: op.index("Dataset")]
@@ -108,6 +108,6 @@ def file_reader(graph: GraphDef, step: Step) -> str | None:
 
 
 def is_elementwise(graph: GraphDef, step: Step) -> bool:
-    """Returns whether a step's function can take a batch in place of its elements."""
+    """Returns whether a stage's function can take a batch in place of its elements."""
     ops = ops_of(graph, step)
     return bool(ops) and ops <= ELEMENTWISE_OPS

@@ -188,7 +188,7 @@ def find_dataset(
 
 
 def _loaders_of(found: dict[str, object]) -> dict[str, object]:
-    """The loaders of other frameworks among a module's values.
+    """Returns the loaders of other frameworks among a module's values.
 
     Iterables with one of the usual names, else objects of a framework's loader class.
     LOADER_NAMES come before `dataset`, which the loader usually reads.
@@ -229,7 +229,7 @@ def _is_own_function(name: str, value: object, module: types.ModuleType) -> bool
 
 
 def _likeliest(name: str, known: list[str]) -> str:
-    """A few of the names as text, those similar to `name` first."""
+    """Returns a few of the names as text, those similar to `name` first."""
     plain = {each.removesuffix("()").casefold(): each for each in known}
     close = difflib.get_close_matches(name.casefold(), plain, n=MOST_SHOWN)
     ordered = list(dict.fromkeys([*(plain[each] for each in close), *known]))
@@ -258,7 +258,7 @@ def _choose(
     with_values: bool,
     file: str,
 ) -> str:
-    """The name by the rule in this module's docstring."""
+    """Returns the name by the rule in this module's docstring."""
     # Only a factory takes values, so with values it comes first.
     pools: list[Mapping[str, object]] = [datasets, factories]
     if with_values:
@@ -344,7 +344,7 @@ def call_factory(
 
 
 def _signature_of(factory: Factory) -> inspect.Signature:
-    """The signature, with annotations that are text evaluated if possible."""
+    """Returns the signature, with annotations that are text evaluated if possible."""
     try:
         return inspect.signature(factory, eval_str=True)
     except Exception:  # from evaluating the text, such as a name for type checkers only
@@ -352,7 +352,7 @@ def _signature_of(factory: Factory) -> inspect.Signature:
 
 
 def _advice_for(value: object) -> str:
-    """The way to make a dataset of another value, after a space; empty if unknown."""
+    """Returns how to make a dataset of a value, after a space; empty if unknown."""
     import tensorflow as tf
 
     if value is None:

@@ -56,7 +56,7 @@ def _kinds_of(annotation: object) -> set[object]:
 
 
 def _number_for(name: str, text: str, kinds: set[object]) -> float | None:
-    """The first of None, bool, int and float that is in `kinds` and fits."""
+    """Returns the first of None, bool, int and float that is in `kinds` and fits."""
     typed = text.strip().lower()
     if type(None) in kinds and typed == "none":
         return None

@@ -107,7 +107,7 @@ def arrays_of(element: Element, path: str) -> Nest:
 
 
 def _as_numbers(leaf: Leaf) -> Array | None:
-    """The leaf as an array of a feed's type; None for a string or an object."""
+    """Returns the leaf as an array of a feed's type; None for a string or an object."""
     if isinstance(leaf, (str, bytes)):
         return None
     if hasattr(leaf, "detach"):  # a torch tensor

@@ -171,7 +171,7 @@ def _name_of(source: object) -> str:
 
 @contextlib.contextmanager
 def _plain(source: Loader) -> Iterator[Iterator[Element]]:
-    """A pass by iter(), which closes a generator at its end."""
+    """Makes a pass by iter(), and closes a generator at its end."""
     iterator = iter(source)
     try:
         yield iterator
@@ -184,12 +184,12 @@ def _plain(source: Loader) -> Iterator[Iterator[Element]]:
 
 @contextlib.contextmanager
 def _by_index(source: Loader) -> Iterator[Iterator[Element]]:
-    """A pass over its length; an IndexError before the end is an error of the source."""
+    """Makes a pass by index; an IndexError before the end is an error of the source."""
     yield (source[index] for index in range(len(source)))
 
 
 def _torch_kind(source: Loader) -> Kind | None:
-    """A DataLoader; its workers end with the iterator that started them."""
+    """Recognises a DataLoader; its workers end with the iterator that started them."""
     if not has_class(source, "torch.utils.data", "DataLoader"):
         return None
     batch: str | None = None
@@ -201,7 +201,7 @@ def _torch_kind(source: Loader) -> Kind | None:
 
 
 def _spdl_kind(source: Loader) -> Kind | None:
-    """A Pipeline runs once, in its own threads, which have to be stopped."""
+    """Recognises a Pipeline: it runs once, in threads that have to be stopped."""
     if not has_class(source, "spdl", "Pipeline"):
         return None
 
@@ -227,7 +227,7 @@ def _ray_kind(source: Loader) -> Kind | None:
 
 
 def _keras_kind(source: Loader) -> Kind | None:
-    """A PyDataset returns batches by index; Keras's own adapter runs its workers."""
+    """Recognises a PyDataset: batches by index; Keras's own adapter runs its workers."""
     if not (
         has_class(source, "keras", "PyDataset")
         or has_class(source, "keras", "Sequence")

@@ -168,7 +168,7 @@ class Copies:
         return view
 
     def _at_least(self, size: int) -> NDArray[np.uint8]:
-        """The pages, of at least `size` bytes or BUFFER_BYTES."""
+        """Returns the pages, of at least `size` bytes or BUFFER_BYTES."""
         size = min(size, BUFFER_BYTES)
         if self._pages is None or len(self._pages) < size:
             self._views.clear()

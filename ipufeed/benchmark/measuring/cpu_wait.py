@@ -66,7 +66,7 @@ class RunQueueDelay:
 
 
 def _run_delays() -> dict[int, int]:
-    """The run-queue delay in ns of each thread but this one since the thread's start."""
+    """Returns the run-queue delay in ns of each thread but this one since its start."""
     delays: dict[int, int] = {}
     own = threading.get_native_id()
     try:

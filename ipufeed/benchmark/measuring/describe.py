@@ -41,7 +41,7 @@ def sample_rule(dataset: Dataset, items_per_element: float | None) -> SampleRule
 
 
 def _find_batch(dataset: Dataset) -> str | None:
-    """The class of the step that batches the elements, or None.
+    """Returns the class of the step that batches the elements, or None.
 
     If several datasets are combined, all of them must batch.
     """

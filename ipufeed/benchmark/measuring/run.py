@@ -140,7 +140,7 @@ def _call_op(dataset: Dataset, attributes: OpAttributes, number: int) -> RawMeas
 
 
 def read_outputs(values: list[Any]) -> RawMeasurement:
-    """The measurement from the outputs of the op (cc/measure/measurement_outputs.h)."""
+    """Makes the measurement of the op's outputs (cc/measure/measurement_outputs.h)."""
     names, numbers, epochs, stamps, code, message, marks = values
     failure = None
     if code != 0:

@@ -116,7 +116,7 @@ def series_section(marks: Marks, parts: Parts) -> SeriesSection | None:
 
 
 def _without_silence(marks: Marks, parts: Parts) -> Marks:
-    """The marks without one after the last element, unless that gap is a stall."""
+    """Drops the mark after the last element, unless that gap is a stall."""
     silence_ns = int(marks[-1, 0]) - parts.last_ns
     stalled = not parts.ended and silence_ns > STALLED * parts.longest_ns
     if silence_ns > 0 and not stalled:
@@ -142,7 +142,7 @@ def waits_by_window(waited: Marks, widths: Marks) -> NDArray[np.float64]:
 
 
 def _fewer_edges(names: list[str]) -> list[int]:
-    """Indices of marks that divide the run into few windows, each of one part."""
+    """Returns indices of marks that divide the run into few windows of one part each."""
     if not names:
         return [0]
     starts = [i for i, name in enumerate(names) if i == 0 or name != names[i - 1]]

@@ -144,7 +144,7 @@ def find_steady(stamps: Stamps, ended: bool, last_pass: int = 0) -> Steady | Non
 def _without(
     stamps: Stamps, edges: Stamps, head: int, tail: int, settled: bool
 ) -> Steady:
-    """The steady state without `head` windows at the beginning and `tail` at the end."""
+    """Returns the steady state without `head` windows at the start, `tail` at the end."""
     counts = np.diff(edges).astype(float)
     seconds = np.diff(stamps[edges]) / 1e9
     stop = len(counts) - tail
@@ -176,7 +176,7 @@ def _without(
 
 
 def _window_edges(stamps: Stamps) -> Stamps:
-    """Indices into `stamps` that divide the run into windows of about equal time.
+    """Returns indices into `stamps` that divide the run into windows of equal time.
 
     An edge lies on an element, so a window's rate is exact: its elements over the time
     from the element before its first to its last. A window has at least one element and

@@ -157,7 +157,7 @@ def _stalled(facts: Facts) -> CodeAndMessage:
 
 
 def too_few(facts: Facts) -> CodeAndMessage:
-    """Too few elements for a rate, or for more than its magnitude."""
+    """Warns of too few elements for a rate, or for more than its magnitude."""
     elements = facts.raw.counters["elements"]
     if elements == 0 or elements > FEWEST_WINDOWS:
         return None
@@ -198,7 +198,7 @@ def _too_short(facts: Facts) -> CodeAndMessage:
 
 
 def uncertain(facts: Facts) -> CodeAndMessage:
-    """The rate's interval is wider than WIDEST."""
+    """Warns of a rate whose interval is wider than WIDEST."""
     steady = facts.steady
     if steady is None or steady.short or steady.sure or steady.half_width is None:
         return None
@@ -210,7 +210,7 @@ def uncertain(facts: Facts) -> CodeAndMessage:
 
 
 def passes_differ(facts: Facts) -> CodeAndMessage:
-    """The passes have different rates, as after the one that fills a cache."""
+    """Warns of passes of different rates, as after the one that fills a cache."""
     rates, steady = facts.pass_rates, facts.steady
     if not rates or steady is None or steady.short:
         return None
@@ -249,7 +249,7 @@ def _near_ceiling(facts: Facts) -> CodeAndMessage:
 
 
 def busy_machine(facts: Facts) -> CodeAndMessage:
-    """Other processes used the CPUs."""
+    """Warns of other processes that used the CPUs."""
     if facts.steady is None or not facts.steady.sure or facts.others is None:
         return None
     if facts.others <= BUSY_SHARE * facts.usable_cpus:
@@ -296,7 +296,7 @@ def _unstamped(facts: Facts) -> CodeAndMessage:
 
 
 def merged(facts: Facts) -> CodeAndMessage:
-    """Entries of `epochs` add up several epochs."""
+    """Warns that entries of `epochs` add up several epochs."""
     each = facts.raw.counters["epochs_per_entry"]
     if each == 1:
         return None

@@ -163,7 +163,7 @@ def rate_picture(result: JsonObject, width: int) -> str:
 
 
 def waits_picture(result: JsonObject, width: int) -> str:
-    """The fractions of the time in which each side waited, over time."""
+    """Returns the fractions of the time in which each side waited, over time."""
     series = series_of(result)
     if series is None or not series.end > 0:
         return ""
@@ -259,7 +259,7 @@ def _fitting(text: str, pixels: float) -> str:
 
 
 def stage_picture(result: JsonObject, width: int) -> str:
-    """A bar for each stage: its share of the wall time."""
+    """Returns a bar for each stage: its share of the wall time."""
     stages = rows_of(result, "stages")[:MOST_STAGES]
     if not stages:
         return ""

@@ -146,7 +146,8 @@ class Watch:
         silent = now - self._element_s
         if silent > REMOTE_STALL_S:
             raise ServiceLostError(
-                f"{self._target} gave no element for {REMOTE_STALL_S:g} s: has it workers?"
+                f"{self._target} gave no element for {REMOTE_STALL_S:g} s: check that "
+                "workers are registered."
             )
         if silent > STALL_S and now - self._checked_s > CHECK_EVERY_S:
             self._checked_s = now

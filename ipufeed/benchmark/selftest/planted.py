@@ -110,7 +110,7 @@ class Records:
         return time.perf_counter() - start
 
     def close(self) -> None:
-        """Removes the file."""
+        """Removes the file and its folder."""
         self._folder.cleanup()
 
 
@@ -126,7 +126,7 @@ def stage_pipeline(costs_ms: dict[str, float]) -> Dataset:
 
 
 def _sleeping_map(seconds: float) -> Callable[[Tensor], Tensor]:
-    """A map's function that sleeps, without the GIL."""
+    """Returns a map's function that sleeps, without the GIL."""
     import tensorflow as tf
 
     def sleep(value: NDArray[np.float32]) -> NDArray[np.float32]:

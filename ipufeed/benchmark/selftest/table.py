@@ -37,7 +37,7 @@ def text_of(row: Row) -> str:
 
 
 def _clip(text: str, width: int) -> str:
-    """The text, shortened so that a blank is left before the next column."""
+    """Returns the text, shortened so that a blank is left before the next column."""
     return text if len(text) < width else text[: width - 4] + "..."
 
 

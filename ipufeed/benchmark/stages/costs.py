@@ -1,7 +1,7 @@
 """Builds the model of a pipeline from the readings of its probes.
 
-The time of a step without threads of its own is the wall and CPU time of the thread that
-requests its elements, less that of its inputs. The functions of a parallel step take the
+The time of a stage without threads of its own is the wall and CPU time of the thread that
+requests its elements, less that of its inputs. The functions of a parallel stage take the
 time that tf.data's model accounts to them, and the datasets that they make have a probe of
 their own. No probe sees the CPU time of functions, which run in a pool: it is the rest of
 the process's CPU time.
@@ -41,7 +41,7 @@ def build_model(
         run: The readings of its probes.
         usable_cpus: CPUs that this process may use.
         pool: Threads of the pool that functions run in. Default: one for each CPU.
-        own_threads: Nodes of parallel steps whose workers do not use the pool.
+        own_threads: Nodes of parallel stages whose workers do not use the pool.
     """
     elements = run.elements
     busy = run.cpu_ns / run.wall_ns

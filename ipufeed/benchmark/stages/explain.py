@@ -3,9 +3,9 @@
     explain(dataset, seconds, rate)     -> Explanation
     explanation.rows()                  the `stages` of the JSON
 
-A short run of its own (probe_run.py) measures the cost of each step, a model (model.py)
+A short run of its own (probe_run.py) measures the cost of each stage, a model (model.py)
 determines which of these costs matter, and measure_alone.py confirms the first stage by
-running that step alone, on a cache of its inputs.
+running that stage alone, on a cache of its inputs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TIME_FRACTION = 0.5
 # the first stage alone.
 RUN_FRACTION = 0.6
 ALONE_FRACTION = 0.15
-# A step alone is at least as fast as the pipeline that contains it, less noise.
+# A stage alone is at least as fast as the pipeline that contains it, less noise.
 AS_FAST_FRACTION = 0.8
 
 
 @dataclass
 class Stage:
-    """One step of a pipeline, with the keys of the JSON (docs/result.md).
+    """One stage of a pipeline, with the keys of the JSON (docs/result.md).
 
     Attributes:
         node: Its node in the rewritten graph; not in the JSON.
@@ -44,13 +44,13 @@ class Stage:
             it is overlapped by a slower stage.
         seconds_per_element: Time for each element of the pipeline, summed over its threads.
         cpu_seconds_per_element: CPU time, likewise.
-        parallelism: Workers at the end of the run; None for a step without workers.
+        parallelism: Workers at the end of the run; None for a stage without workers.
         autotuned: Whether AUTOTUNE chose `parallelism`.
         buffered_bytes: Largest observed size of its buffer; None without a buffer.
-        ceiling_elements_per_second: Rate of the pipeline if all other steps took no time.
-        confirmed: Whether the ceiling was measured, with the step alone.
+        ceiling_elements_per_second: Rate of the pipeline if all other stages took no time.
+        confirmed: Whether the ceiling was measured, with the stage alone.
         advice: The edit to make, or None.
-        inside: Names of the steps that its function makes, as an interleave's does; their
+        inside: Names of the stages that its function makes, as an interleave's does; their
             time is included.
     """
 
@@ -117,7 +117,7 @@ def explain(
 ) -> Explanation | None:
     """Returns the stages of a dataset.
 
-    Iterates the dataset again from its beginning, and then its slowest step alone.
+    Iterates the dataset again from its beginning, and then its slowest stage alone.
 
     Args:
         dataset: Made eagerly.
@@ -127,7 +127,7 @@ def explain(
         cut: Whether to confirm the first stage.
 
     Returns:
-        None for a dataset that cannot be explained: made in a graph, with a step that no
+        None for a dataset that cannot be explained: made in a graph, with a stage that no
             graph
         describes, or with too few elements in that time.
 
@@ -145,7 +145,7 @@ def explain(
         run = run_with_probes(
             graph, RUN_FRACTION * seconds, copy_elements=copy_elements
         )
-    except tf.errors.OpError:  # a step without a graph, or that runs only once
+    except tf.errors.OpError:  # a stage without a graph, or that runs only once
         return None
     if run is None:
         return None
@@ -216,7 +216,7 @@ def _stage_of(
 
 
 def _ceiling(cost: StageCost, model: PipelineModel, rate: float) -> float | None:
-    """Returns the pipeline's rate if all other steps took no time; None: unbounded.
+    """Returns the pipeline's rate if all other stages took no time; None: unbounded.
 
     At least the measured rate: a lower value only contains the cost of the probes.
     """
@@ -227,7 +227,7 @@ def _ceiling(cost: StageCost, model: PipelineModel, rate: float) -> float | None
 def _confirm(
     stage: Stage, graph: PipelineGraph, run: StageRun, seconds: float, rate: float
 ) -> None:
-    """Replaces the ceiling by the measured rate of the step alone, if it can be run alone.
+    """Replaces the ceiling by the measured rate of the stage alone, if it can be run alone.
 
     If that is far below the rate of the whole pipeline, measuring each of many small
     elements took longer than making it: then nothing is confirmed.

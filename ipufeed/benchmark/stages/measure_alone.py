@@ -1,7 +1,7 @@
-"""Measures a step alone: without the steps above it, on a cache of its inputs.
+"""Measures a stage alone: without the stages above it, on a cache of its inputs.
 
 Its rate is then its own ceiling. The inputs go through take, cache and repeat; function,
-parallelism and options of the step are unchanged.
+parallelism and options of the stage are unchanged.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class _TooLateError(Exception):
 
 
 def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | None:
-    """Returns the step's elements per second when its inputs take no time.
+    """Returns the stage's elements per second when its inputs take no time.
 
     Args:
         graph: Rewritten, as training runs it.
-        node: The step's node.
+        node: The stage's node.
         seconds: Time to measure after the first element, which may take as long.
 
     Returns:
-        None for a step that gives variants (a window), that cannot be run alone, or that is
-        too slow for the time.
+        None for a stage that gives variants (a window), that cannot be run alone, or that
+        is too slow for the time.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
@@ -53,7 +53,7 @@ def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | No
     if spec is None:
         return None
     try:
-        dataset = graph.as_it_is(edited, node, spec)
+        dataset = graph.without_rewrites(edited, node, spec)
         return rate_of(dataset, seconds)
     except tf.errors.OpError:
         return None

@@ -3,9 +3,9 @@
     source -> map -> [ prefetch ] -> batch -> [ parallel map ] -> feeder
     |_ station: a thread _|      |_ station: thread _| |_ station: p workers
 
-A step without threads of its own runs in the thread that requests its elements; all such
-steps up to the next buffer form one station, and their times add up. The functions of a
-parallel step form a station with p workers. Stations overlap, so that a pipeline's period
+A stage without threads of its own runs in the thread that requests its elements; all such
+stages up to the next buffer form one station, and their times add up. The functions of a
+parallel stage form a station with p workers. Stations overlap, so that a pipeline's period
 (the time from one element to the next) is that of its slowest station, at least all CPU
 time divided by the CPUs, and at least the time of all functions divided by the threads of
 the pool that they run in (thread_pool.py).
@@ -31,13 +31,13 @@ NONE: Mapping[str, float] = {}
 
 @dataclass
 class Station:
-    """A thread with its steps, or the workers that run a parallel step's functions.
+    """A thread with its stages, or the workers that run a parallel stage's functions.
 
     Attributes:
         steps: Seconds for each element of the pipeline, by node.
         workers: Number of servers.
-        functions: Whether it runs the functions of a parallel step.
-        fetched: Seconds of the steps that a call fetches from before it computes, by node.
+        functions: Whether it runs the functions of a parallel stage.
+        fetched: Seconds of the stages that a call fetches from before it computes, by node.
         calls: Concurrent calls, fetching or computing; `workers` of them can compute.
         own_threads: Whether the functions run in threads outside of the pool.
     """
@@ -58,7 +58,7 @@ class Station:
         return max(work / self.workers, call / max(self.calls, self.workers))
 
     def heaviest(self, factors: Mapping[str, float]) -> str:
-        """Returns the step with the largest scaled cost."""
+        """Returns the stage with the largest scaled cost."""
         all_steps = {**self.fetched, **self.steps}
         return max(all_steps, key=lambda node: all_steps[node] * factors.get(node, 1.0))
 
@@ -83,13 +83,13 @@ def _scaled(costs: Mapping[str, float], factors: Mapping[str, float]) -> float:
 
 @dataclass
 class StageCost:
-    """A step's costs, in seconds for each element of the whole pipeline.
+    """A stage's costs, in seconds for each element of the whole pipeline.
 
     Attributes:
-        share: Fraction of the wall time that the step is responsible for, in [0, 1].
-        seconds: Time of the step itself, summed over its threads.
+        share: Fraction of the wall time that the stage is responsible for, in [0, 1].
+        seconds: Time of the stage itself, summed over its threads.
         cpu_seconds: CPU time, likewise.
-        period: Period of its station, if the step were alone in it.
+        period: Period of its station, if the stage were alone in it.
     """
 
     share: float = 0.0
@@ -100,18 +100,18 @@ class StageCost:
 
 @dataclass
 class PipelineModel:
-    """The stations of a pipeline, and the costs of its steps.
+    """The stations of a pipeline, and the costs of its stages.
 
     Attributes:
         period: Seconds from one element to the next, in the run with probes.
         cpus: CPUs that the pipeline can have.
         cpu_bound: Whether it uses all of them.
-        pool: Threads of the pool that runs the functions of all steps.
+        pool: Threads of the pool that runs the functions of all stages.
         critical: The bottleneck; None if it is the consumer.
-        costs: Costs of the steps, by node.
+        costs: Costs of the stages, by node.
         stations: All of them.
-        below: The steps that a step's thread runs before it, by node.
-        fetching: Steps whose calls fetch their elements, or would if they were parallel.
+        below: The stages that a stage's thread runs before it, by node.
+        fetching: Stages whose calls fetch their elements, or would if they were parallel.
         functions: Seconds of functions in the pool, by node.
         pool_full: Whether functions keep all threads of the pool busy, while no thread of
             the pipeline is busy all of the time.
@@ -137,17 +137,17 @@ class PipelineModel:
     def predict(
         self, factors: Mapping[str, float], workers: Mapping[str, float] | None = None
     ) -> float:
-        """Returns the speed-up of the pipeline with changed steps.
+        """Returns the speed-up of the pipeline with changed stages.
 
         Args:
-            factors: Factors on the steps' costs, by node: 0.5 for twice as fast, 0 for
+            factors: Factors on the stages' costs, by node: 0.5 for twice as fast, 0 for
                 free.
-            workers: Workers of steps that become parallel, or get more, by node.
+            workers: Workers of stages that become parallel, or get more, by node.
         """
         return self._gain(self, factors, workers or NONE)
 
     def predict_prefetch(self, node: str) -> float:
-        """Returns the speed-up with a buffer, and so a thread of its own, after a step."""
+        """Returns the speed-up with a buffer, and so a thread of its own, after a stage."""
         made = {*self.below.get(node, []), node}
         stations = []
         for station in self.stations:
@@ -159,7 +159,7 @@ class PipelineModel:
 
         Args:
             threads: Threads of the pool.
-            calls: Concurrent calls of parallel steps, by node, where they change.
+            calls: Concurrent calls of parallel stages, by node, where they change.
         """
         stations = []
         for station in self.stations:
@@ -215,7 +215,7 @@ class PipelineModel:
         return periods
 
     def _with_workers(self, station: Station, node: str, count: float) -> list[Station]:
-        """Returns the stations that replace one when a step gets workers of its own."""
+        """Returns the stations that replace one when a stage gets workers of its own."""
         below = set(self.below.get(node, []))
         if node not in station.steps:
             return _split(station, below, {node}) if station.functions else [station]
@@ -229,7 +229,7 @@ class PipelineModel:
         return [moved, *_split(station, below, {node})]
 
     def fetched_by(self, node: str) -> dict[str, float]:
-        """Returns the costs of the steps that a call of a step fetches from, by node."""
+        """Returns the costs of the stages that a call of a stage fetches from, by node."""
         if node not in self.fetching:
             return {}
         return {each: self.costs[each].seconds for each in self.below[node]}

@@ -1,10 +1,10 @@
-"""Runs a pipeline with a probe after each step, and reads the probes.
+"""Runs a pipeline with a probe after each stage, and reads the probes.
 
 Chosen after measuring the alternatives. `tf.data.experimental.get_model_proto` alone misses
-waits inside a step (a sleep, a read over the network) and the time before a `repeat`
+waits inside a stage (a sleep, a read over the network) and the time before a `repeat`
 restarted a dataset, and has nothing with AUTOTUNE off. So a short second run has probes
-between the steps of the graph as tf.data rewrote it (fused and injected steps included).
-They give the wall and CPU time of each step by difference, and read from tf.data's model
+between the stages of the graph as tf.data rewrote it (fused and injected stages included).
+They give the wall and CPU time of each stage by difference, and read from tf.data's model
 what only it has: the time of functions in a pool, AUTOTUNE's choices, buffered bytes. The
 datasets inside a parallel interleave are measured by a probe in its function. With AUTOTUNE
 off this run adds a model that only accounts for time. The reported run has no probes, so
@@ -44,7 +44,7 @@ PROBE_FIELDS = (
     "tuned",
 )
 _SUMS = ("elements", "wall_ns", "cpu_ns", "model_ns")
-# Steps that read several datasets, made by their function, at a time.
+# Stages that read several datasets, made by their function, at a time.
 INTERLEAVES = frozenset(
     {
         "ParallelInterleaveDatasetV2",
@@ -53,13 +53,13 @@ INTERLEAVES = frozenset(
         "LegacyParallelInterleaveDatasetV2",
     }
 )
-# Kinds of steps with threads of their own; only used where a step has no model.
+# Kinds of stages with threads of their own; only used where a stage has no model.
 _THREADED = ("Parallel", "LegacyParallel", "MapAndBatch", "Prefetch")
 # Fraction of the run in which AUTOTUNE and the buffers settle; not counted.
 WARM_UP_FRACTION = 0.4
-# With fewer elements of the last step in the counted part, no share is given.
+# With fewer elements of the last stage in the counted part, no share is given.
 FEWEST_ELEMENTS = 3
-# Steps whose calls fetch their elements themselves.
+# Stages whose calls fetch their elements themselves.
 FETCHING = frozenset(
     {"ParallelMapDatasetV2", "MapAndBatchDataset", "ParallelBatchDataset"}
 )
@@ -67,7 +67,7 @@ FETCHING = frozenset(
 
 @dataclass(frozen=True)
 class Reading:
-    """The figures of a step in the counted part of the run; see stage_probe.h. Times in ns.
+    """The figures of a stage in the counted part of the run (stage_probe.h). Times in ns.
 
     Attributes:
         inner_wall_ns: Time in the datasets that its function made, summed over the threads.
@@ -96,7 +96,7 @@ class StageRun:
         wall_ns: Length of the counted part.
         cpu_ns: CPU time of the whole process in that time.
         others: CPUs that other processes kept busy in that time, or None.
-        elements: Elements of the last step.
+        elements: Elements of the last stage.
     """
 
     readings: dict[str, Reading]
@@ -149,7 +149,7 @@ def run_with_probes(
     group = entry.ipufeed_probes_new(slots)
     try:
         edited, root = insert_probes(graph, group)
-        dataset = graph.as_it_is(edited, root)
+        dataset = graph.without_rewrites(edited, root)
         samples: list[_Sample] = []
         follow = _follower(
             lambda: _take_sample(group, slots),
@@ -181,8 +181,8 @@ def run_with_probes(
 def _model_attributes(dataset: Dataset) -> dict[str, bool]:
     """Returns the op's attributes for a run whose model accounts for time.
 
-    Without AUTOTUNE, tf.data's finalize step removes the model. The graph is rewritten
-    already, so that step is left out unless it gives the pipeline threads of its own.
+    Without AUTOTUNE, tf.data's FinalizeDataset removes the model. The graph is rewritten
+    already, so it is left out unless it gives the pipeline threads of its own.
     """
     options = dataset._options_attr
     threads = (
@@ -209,7 +209,7 @@ def _follower(
                 raise _EnoughError
             return
         after = (now - progress.first_ns) / 1e9
-        taken = take_sample()  # each time: datasets inside a step come and go
+        taken = take_sample()  # each time: datasets inside a stage come and go
         if after < seconds * WARM_UP_FRACTION:
             return
         del samples[1:]
@@ -221,9 +221,9 @@ def _follower(
 
 
 def insert_probes(graph: PipelineGraph, group: int) -> tuple[GraphDef, str]:
-    """Returns a copy of the graph with a probe after each step, and its last node.
+    """Returns a copy of the graph with a probe after each stage, and its last node.
 
-    The group has a slot for each step, then one for the datasets of each of `_makers`.
+    The group has a slot for each stage, then one for the datasets of each of `_makers`.
     """
     edited = copy.deepcopy(graph.graph)
     slots = {step.node: slot for slot, step in enumerate(graph.steps)}
@@ -240,14 +240,14 @@ def insert_probes(graph: PipelineGraph, group: int) -> tuple[GraphDef, str]:
 
 
 def _makers(graph: PipelineGraph) -> list[Step]:
-    """Returns the steps whose functions make datasets that threads of the step read."""
+    """Returns the stages whose functions make datasets that threads of the stage read."""
     return [step for step in graph.steps if step.op in INTERLEAVES]
 
 
 def _probe_inside(edited: GraphDef, step: Step, slot: int, group: int) -> None:
-    """Inserts a probe after the dataset that a step's function returns.
+    """Inserts a probe after the dataset that a stage's function returns.
 
-    In a copy of the function under another name: other steps may call it, too, and keep it
+    In a copy of the function under another name: other stages may call it, too, and keep it
     without a probe.
     """
     library = {each.signature.name: each for each in edited.library.function}
@@ -344,12 +344,12 @@ def _between(first: _Sample, last: _Sample, graph: PipelineGraph) -> StageRun | 
 
 
 def function_ns(reading: Reading) -> float:
-    """Returns the time of a parallel step's functions and of the datasets they made."""
+    """Returns the time of a parallel stage's functions and of the datasets they made."""
     return reading.model_ns + reading.inner_wall_ns
 
 
 def thread_tops(steps: dict[str, Step], readings: dict[str, Reading]) -> list[str]:
-    """Returns the last step of each thread of the pipeline."""
+    """Returns the last stage of each thread of the pipeline."""
     last = list(steps)[-1]
     tops = [last]
     for node, step in steps.items():
@@ -361,7 +361,7 @@ def thread_tops(steps: dict[str, Step], readings: dict[str, Reading]) -> list[st
 def thread_steps(
     top: str, steps: dict[str, Step], readings: dict[str, Reading]
 ) -> list[str]:
-    """Returns the steps that run in the thread that requests elements of `top`."""
+    """Returns the stages that run in the thread that requests elements of `top`."""
     found, stack = [], [top]
     while stack:
         node = stack.pop()

@@ -1,9 +1,9 @@
 """Which stages make a pipeline's period: the `share` of each stage.
 
 It is derived from which threads wait, not from the model's times: starting with the last
-thread, a thread that waits for a station passes its fraction of the time on to it. A step
+thread, a thread that waits for a station passes its fraction of the time on to it. A stage
 overlapped by a slower one gets 0. Where all stations wait for CPUs, or for threads of the
-pool, the fractions are those of the time that each step uses.
+pool, the fractions are those of the time that each stage uses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ipufeed.benchmark.stages.probe_run import (
 HAND_OVER_FRACTION = 0.02
 WAITING_FRACTION = 0.15
 # Several calls begin to queue for their inputs if these take the first fraction of the
-# time; if they take the second, the inputs alone are the bottleneck of the step.
+# time; if they take the second, the inputs alone are the bottleneck of the stage.
 QUEUE_FRACTION, FETCH_BOUND_FRACTION = 0.85, 0.95
 
 
@@ -88,7 +88,7 @@ def _passed_on(waiting: float) -> float:
 def _split(
     inputs: tuple[str, ...], weight: float, run: StageRun
 ) -> list[tuple[str, float]]:
-    """Distributes a fraction over a step's inputs, in proportion to the waits for each."""
+    """Distributes a fraction over a stage's inputs, in proportion to the waits for each."""
     total = sum(run.readings[each].wall_ns for each in inputs)
     if total <= 0:
         return []
@@ -98,7 +98,7 @@ def _split(
 def _functions_fraction(
     node: str, steps: dict[str, Step], run: StageRun, pool: int
 ) -> float:
-    """Returns which part of the waits for a step is due to its functions, not its inputs.
+    """Returns which part of the waits for a stage is due to its functions, not its inputs.
 
     The thread that fetches from its inputs is inside them nearly always if these are slow;
     if the workers are, it waits for one of them.
@@ -150,7 +150,7 @@ def _add_unseen(
 
 
 def _share_by(model: PipelineModel, weight: float, what: str) -> None:
-    """Sets the fractions in proportion to the CPU time or the time of each step."""
+    """Sets the fractions in proportion to the CPU time or the time of each stage."""
     total = sum(getattr(cost, what) for cost in model.costs.values())
     if total <= 0:
         return

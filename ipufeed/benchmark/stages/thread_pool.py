@@ -2,7 +2,7 @@
 
 It has one thread for each CPU, unless `options.threading.private_threadpool_size` sets
 another number. A function that sleeps or waits keeps its thread, and the time that another
-step then waits for a thread looks like that step's own:
+stage then waits for a thread looks like that stage's own:
 
     serial function    measured from outside, this wait included; tf.data's model has its
                        time without
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ipufeed.benchmark.stages.model import PipelineModel, Station
 
 # The pool is full if functions keep its threads busy for this fraction of the time: those
-# of one step, or of all steps together.
+# of one stage, or of all stages together.
 FULL_FRACTION = 0.6
 ALL_FULL_FRACTION = 0.85
 
@@ -82,7 +82,7 @@ def all_steps_fill_it(model: PipelineModel) -> bool:
 
 
 def one_step_fills_it(model: PipelineModel) -> bool:
-    """Returns whether functions of one step that sleep or wait occupy all threads."""
+    """Returns whether functions of one stage that sleep or wait occupy all threads."""
     filled = max(
         (
             sum(station.steps.values()) / model.period

@@ -72,7 +72,7 @@ def refusing_outputs() -> Iterator[None]:
         _depth_of_run.reset(token)
 
 
-def _refuse(values: Nest, what: str, way_out: str) -> None:
+def _refuse(values: Nest, what: str, remedy: str) -> None:
     for index, value in enumerate(tf.nest.flatten(values)):
         if _is_float64(value):
             path, _ = nest.flatten_with_joined_string_paths(values)[index]
@@ -80,7 +80,7 @@ def _refuse(values: Nest, what: str, way_out: str) -> None:
             raise TypeError(
                 f"Unsupported data type for {what}: float64, of value {index}{place} with "
                 f"the shape {value.shape}. An IPU has no float64: each {what} must be of "
-                f"another dtype. {way_out} Arrays of NumPy are float64 by default, and the "
+                f"another dtype. {remedy} Arrays of NumPy are float64 by default, and the "
                 "results of a loop have the dtypes of its inputs."
             )
 

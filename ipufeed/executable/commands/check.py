@@ -20,7 +20,7 @@ from ipufeed.render.units import counted
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Adds DIR."""
+    """Adds the positional argument DIR."""
     parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder")
 
 

@@ -175,7 +175,7 @@ def _describe(path: Path) -> File | None:
     if size > MAX_FILE:
         problem = "it is larger than an executable can be"
     elif header.get("key") != path.name.removesuffix(SUFFIX):
-        problem = "it is of another program than that of its name"
+        problem = "the digest in its header does not match its file name"
     return File(path, size, modified, header, problem)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Adds A and B."""
+    """Adds the positional arguments A and B."""
     parser.add_argument(
         "a", nargs="?", metavar="A", help="the earlier, a file or key; or a folder"
     )

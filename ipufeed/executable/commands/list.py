@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Prints the list."""
+    """Prints a line for each program of the folder."""
     folder = folder_of(options)
     files = sorted(files_in(folder), key=recency, reverse=True)
     if options.json:

@@ -249,7 +249,7 @@ LITERALS: dict[str, tuple[str, npt.DTypeLike]] = {
 
 
 def _literal(proto: Message) -> Array | None:
-    """A LiteralProto's value; None for types that NumPy does not have."""
+    """Returns a LiteralProto's value; None for types that NumPy does not have."""
     shape = _shape_of(proto.shape, _dtype_names())
     if shape.dtype == "bf16":
         bits = np.frombuffer(proto.bf16s, np.dtype("<u2")).astype(np.uint32) << 16

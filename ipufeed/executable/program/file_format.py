@@ -76,12 +76,12 @@ def unpack_header(data: bytes) -> tuple[JsonObject, int]:
     """
     start = len(MAGIC) + _FIXED.size
     if not data.startswith(MAGIC):
-        raise DamagedFileError("it does not begin as an executable of ipufeed's does")
+        raise DamagedFileError("it does not have ipufeed's header")
     if len(data) < start:
         raise DamagedFileError(f"it ends after {len(data)} bytes")
     length, digest = _FIXED.unpack_from(data, len(MAGIC))
     if length > MAX_HEADER or len(data) < start + length:
-        raise DamagedFileError(f"its header of {length} bytes is not there")
+        raise DamagedFileError(f"its header of {length} bytes is truncated or damaged")
     text = data[start : start + length]
     if hashlib.sha256(text).digest() != digest:
         raise DamagedFileError("the checksum of its header does not match")
@@ -144,5 +144,5 @@ def inflate(part: bytes) -> bytes:
     except zlib.error as error:
         raise DamagedFileError(f"the program cannot be unpacked ({error})") from None
     if unpacker.unconsumed_tail or not unpacker.eof:
-        raise DamagedFileError("the program is not whole")
+        raise DamagedFileError("the program is truncated or too large")
     return program

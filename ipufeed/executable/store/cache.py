@@ -165,7 +165,9 @@ class Cache:
         try:
             entry = read_trusted(path)
             if entry.header.get("digest") != digest:
-                raise DamagedFileError("it is of another program than that of its name")
+                raise DamagedFileError(
+                    "the digest in its header does not match its file name"
+                )
         except FileNotFoundError:
             return None
         except (DamagedFileError, OSError) as error:

@@ -182,7 +182,7 @@ def _key(event: Event) -> str:
 
 
 def span(name: str, start_ns: int, ns: int, figures: JsonObject) -> JsonObject:
-    """Returns a slice."""
+    """Returns a slice of a row: a Chrome trace's event with a duration."""
     return {
         "name": name,
         "ph": "X",

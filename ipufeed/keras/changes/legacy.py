@@ -20,7 +20,7 @@ from ipufeed.tf_types import GradAndVar, KerasLayer, KerasModel, Tensor
 
 
 def install() -> None:
-    """Applies all patches."""
+    """Patches tf_keras for programs of an IPU."""
     _allow_float16()
     _allow_losses()
     _allow_states()

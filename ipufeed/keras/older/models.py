@@ -101,7 +101,7 @@ class _Older:
         prefetch_depth: int | None = None,
         **keywords: object,
     ) -> object:
-        """Trains.
+        """Trains the model as Keras's `fit` does.
 
         Args:
             x: Inputs, or a tf.data.Dataset.

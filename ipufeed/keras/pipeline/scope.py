@@ -64,9 +64,9 @@ def times_entered() -> int:
     return _entered
 
 
-def stage_of(thing: object) -> int | None:
+def stage_of(operation: object) -> int | None:
     """Returns the stage that a layer or a node was made in, or None."""
-    stage: int | None = getattr(thing, _STAGE, None)
+    stage: int | None = getattr(operation, _STAGE, None)
     return stage
 
 

@@ -35,7 +35,7 @@ class Type:
         self._type = BaseType(type)
 
     def getType(self) -> BaseType:  # noqa: N802 - Graphcore's name
-        """Returns its kind."""
+        """Returns its BaseType."""
         return self._type
 
     def getElementType(self) -> Type:  # noqa: N802
@@ -45,8 +45,8 @@ class Type:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Type):
             return NotImplemented
-        ours, theirs = self.getElementType(), other.getElementType()
-        return self._type == other._type and ours._type == theirs._type
+        own, others = self.getElementType(), other.getElementType()
+        return self._type == other._type and own._type == others._type
 
     def __hash__(self) -> int:
         return hash((self._type, self.getElementType()._type))

@@ -66,7 +66,7 @@ class QuarterTensor:
 
     @property
     def dtype(self) -> DType:
-        """tf.uint8."""
+        """The dtype of the codes, tf.uint8."""
         return self.data.dtype
 
     def numpy(self) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ SECONDS = 0.8
 
 
 def explained(dataset, seconds=SECONDS, **options):
-    """What holds it back; on a busy machine perhaps only when it is given more time."""
+    """Explains a dataset; on a busy machine with up to nine times the seconds."""
     for share in (1, 3, 9):
         found = explain(dataset, share * seconds, **options)
         if found is not None:

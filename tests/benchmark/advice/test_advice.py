@@ -127,7 +127,7 @@ def test_a_small_function_is_called_for_batches_and_not_for_elements():
     large = endless().map(sleeps(0.004)).batch(2)
     unlike = endless().map(lambda x: tf.reduce_sum(tf.fill([3], x))).batch(1000)
 
-    # With two threads that take turns at microseconds, not in every run of a short time.
+    # With two threads that alternate at microseconds, not in every run of a short time.
     explanation = explained(small, 4.0, cut=False)
     found = next(
         each

@@ -165,7 +165,7 @@ def test_a_pool_full_of_functions_that_wait_is_to_be_larger():
 
 
 @pytest.mark.measured
-def test_a_pool_that_serial_functions_fill_is_to_be_larger_and_that_is_said_once():
+def test_a_pool_that_serial_functions_fill_gets_one_advice_to_be_larger():
     """Three threads ask for 3 ms each of two threads that run functions."""
     dataset = endless().map(sleeps(0.003)).prefetch(2)
     dataset = dataset.map(sleeps(0.003)).prefetch(2).map(sleeps(0.003))
@@ -240,7 +240,7 @@ def test_the_result_has_stages_advice_and_predictions(verified):
 
 
 @pytest.mark.measured
-def test_advice_that_was_tried_says_what_it_gave(verified):
+def test_advice_that_was_tried_shows_its_gain(verified):
     """A map that sleeps is as much faster as it has workers."""
     first = verified.advice[0]
 

@@ -39,7 +39,7 @@ def test_the_rate_follows_from_what_is_left(explanation, text, rate, then):
 @pytest.mark.parametrize(
     "text", ["decode", "decode=", "=2x", "decode=2", "decode=-1x", "decode=0x", "a=inf"]
 )
-def test_what_is_no_question_is_refused_with_an_example(text):
+def test_what_is_not_a_question_is_refused_with_an_example(text):
     """The message has the form and an example."""
     with pytest.raises(ValueError, match=r"STAGE=SPEED .* for example decode=2x"):
         parse_what_if(text)

@@ -19,7 +19,7 @@ def make_dataset(path: str):
 
 
 @pytest.mark.process
-def test_the_command_drops_the_files_and_says_so(tmp_path):
+def test_the_command_drops_the_files_and_reports_it(tmp_path):
     """The JSON has `cold`, the summary a row, and the exit code is that of any run."""
     if page_cache.file_system(str(tmp_path)) in page_cache.IN_MEMORY:
         pytest.skip("the folder for temporary files is in memory: nothing can be cold")

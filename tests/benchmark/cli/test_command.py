@@ -109,7 +109,7 @@ def test_the_json_file_holds_what_stdout_does(runs):
 
 
 def test_quiet_leaves_no_summary_on_stderr(runs):
-    """--quiet is for logs: nothing of ours stands there when all is well."""
+    """--quiet is for logs: ipufeed writes nothing there when all is well."""
     done = runs["nested"]
 
     assert "elements" not in done.stderr
@@ -133,7 +133,7 @@ case(
 )
 
 
-def test_an_epoch_is_a_pass_where_passes_are_asked_for(runs):
+def test_an_epoch_is_a_pass_where_passes_are_requested(runs):
     """Two passes over thirty elements are two epochs of thirty, and no warning."""
     done = runs["passes"]
     counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]

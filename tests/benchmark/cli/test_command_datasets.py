@@ -112,7 +112,7 @@ def test_unbatched_text_is_measured(runs):
     assert [e["total_bytes_processed"] for e in done.result["epochs"]] == [700, 700]
 
 
-def test_items_per_element_says_how_many_samples_there_are(runs):
+def test_items_per_element_gives_the_number_of_samples(runs):
     """The pipeline does not show it, so the user sets it."""
     result = runs["unbatched"].result
 
@@ -135,7 +135,7 @@ def test_a_dataset_of_datasets_is_measured(runs):
     assert "DatasetSpec" in done.result["dataset"]["element_spec"]
 
 
-def test_a_bandwidth_that_nobody_knows_is_no_number(runs):
+def test_an_unknown_bandwidth_is_null(runs):
     """Null in the JSON and `unknown` in the summary, never 0 bytes."""
     done = runs["window"]
 

@@ -39,7 +39,7 @@ def test_a_time_has_a_unit(text, seconds):
 @pytest.mark.parametrize(
     "text", ["12", "ms", "", "-1ms", "12m", "nan s", "1e5", "1:2s"]
 )
-def test_what_is_no_time_is_refused_with_the_way_out(text):
+def test_what_is_not_a_time_is_refused_with_the_remedy(text):
     """It names the option, the units, an example, the presets, and what was given."""
     with pytest.raises(
         ValueError, match="--step-time must be a time with its unit"
@@ -67,7 +67,7 @@ def test_bytes_may_have_a_unit(text, count):
 
 
 @pytest.mark.parametrize("text", ["4K", "1.5", "-4", "", "four"])
-def test_what_is_no_number_of_bytes_is_refused(text):
+def test_what_is_not_a_number_of_bytes_is_refused(text):
     """With an example."""
     with pytest.raises(
         ValueError, match="--result-bytes must be a whole number of bytes"

@@ -147,7 +147,7 @@ case(
 )
 
 
-def test_so_many_epochs_are_listed_in_groups(runs):
+def test_many_epochs_are_listed_in_groups(runs):
     """Epochs of one element do not make a result of 10 MB, which says what it did."""
     done = runs["tiny_epochs"]
     counts = [epoch["elements_processed"] for epoch in done.result["epochs"]]
@@ -178,7 +178,7 @@ case("syntax_error", "dataset = tf.data.Dataset.range(3\nx = 1")
 
 
 def test_a_syntax_error_is_shown_as_python_shows_it(runs):
-    """The line and the file, and nothing of ours around it."""
+    """The line and the file, without ipufeed's own text."""
     done = runs["syntax_error"]
 
     assert (done.code, done.stdout) == (2, "")
@@ -199,7 +199,7 @@ case(
 
 
 def test_a_file_that_raises_shows_its_own_traceback(runs):
-    """From its own first line on: no frame of ours, nor of Python's runner."""
+    """From its own first line on: no frame of ipufeed, nor of Python's runner."""
     done = runs["raises"]
     frames = re.findall(r'File "(.*?)", line \d+, in (\w+)', done.stderr)
 

@@ -144,7 +144,7 @@ case(
 
 
 def test_files_that_cannot_be_read_are_a_sentence(runs):
-    """The line of the file, what is wrong and the way out; no line of ours."""
+    """The line of the file, what is wrong and the remedy; no line of ipufeed."""
     done = runs["no_files"]
 
     assert (done.code, done.stdout) == (2, "")

@@ -151,7 +151,7 @@ def test_help_does_not_import_tensorflow():
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_a_stream_that_was_closed_is_no_failure(tmp_path, closed):
+def test_a_stream_that_was_closed_is_not_a_failure(tmp_path, closed):
     """A daemon's process may have none; the JSON still goes where it was asked to go."""
     file = tmp_path / "dataset.py"
     file.write_text("import tensorflow as tf\ndataset = tf.data.Dataset.range(10)\n")

@@ -17,7 +17,7 @@ def output(monkeypatch, capsys, *calls, quiet=False):
     return capsys.readouterr().err
 
 
-def test_a_first_element_that_does_not_come_is_said_once(monkeypatch, capsys):
+def test_a_first_element_that_does_not_come_is_reported_once(monkeypatch, capsys):
     """Ten seconds are worth a line in a log; no more come."""
     err = output(monkeypatch, capsys, (5, 0), (11, 0), (60, 0))
 
@@ -26,9 +26,7 @@ def test_a_first_element_that_does_not_come_is_said_once(monkeypatch, capsys):
     ]
 
 
-def test_nothing_is_said_while_elements_come_or_of_what_is_to_be_quiet(
-    monkeypatch, capsys
-):
+def test_nothing_is_reported_while_elements_come_or_in_quiet_runs(monkeypatch, capsys):
     """The line is about the first element alone."""
     assert output(monkeypatch, capsys, (5, 1), (30, 2)) == ""
     assert output(monkeypatch, capsys, (30, 0), quiet=True) == ""

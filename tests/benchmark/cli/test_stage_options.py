@@ -22,10 +22,10 @@ EXCLUDING = [
 
 @pytest.mark.parametrize("asked", ["--verify", "--what-if a=2x"])
 @pytest.mark.parametrize("excluding", EXCLUDING)
-def test_what_needs_the_stages_is_refused_where_nobody_looks_at_them(
+def test_what_needs_the_stages_is_refused_where_they_are_not_measured(
     asked, excluding, capsys
 ):
-    """Exit code 2 at once, with both options and the way out; not silence."""
+    """Exit code 2 at once, with both options and the remedy."""
     option, other = asked.split()[0], excluding.split()[0]
 
     with pytest.raises(SystemExit) as caught:
@@ -45,7 +45,7 @@ def reason(*words):
 
 
 @pytest.mark.parametrize("excluding", EXCLUDING)
-def test_the_summary_says_which_option_keeps_the_stages_away(excluding):
+def test_the_summary_names_the_option_that_leaves_out_the_stages(excluding):
     """Unless the user did not want them anyway."""
     option = excluding.split()[0].replace("cold-files", "cold")
 
@@ -55,6 +55,6 @@ def test_the_summary_says_which_option_keeps_the_stages_away(excluding):
     assert reason(*excluding.split(), "--no-stages") is None
 
 
-def test_the_summary_says_nothing_of_stages_that_are_looked_at():
+def test_the_summary_omits_the_hint_where_stages_are_measured():
     """An ordinary run has its table."""
     assert reason() is None

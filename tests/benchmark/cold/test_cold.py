@@ -153,7 +153,7 @@ def test_files_in_memory_are_named_as_such(folder):
     assert "on tmpfs, which is memory: copy them to a disk" in warning["message"]
 
 
-def test_a_file_that_nobody_may_look_at_is_a_warning(folder, monkeypatch):
+def test_an_unreadable_file_is_a_warning(folder, monkeypatch):
     """The kernel lies to users that do not own the file; that is not a measurement."""
     monkeypatch.setattr(page_cache, "resident", lambda path: None)
     result = measure_cold(reading(folder), Settings(passes=1))
@@ -170,7 +170,7 @@ def test_a_dataset_that_repeats_is_cold_once(folder):
     assert result.cold["drops"] == 1
 
 
-def test_a_dataset_without_files_is_refused_with_the_way_out(folder):
+def test_a_dataset_without_files_is_refused_with_the_remedy(folder):
     """A run with nothing to drop is not a cold run."""
     with pytest.raises(SourceError, match=r"finds no files.*--cold-files 'data"):
         measure_cold(tf.data.Dataset.range(9), Settings(passes=1))

@@ -224,7 +224,7 @@ def test_other_batch_sizes_are_compared_by_samples():
     ],
     ids=["versions", "sizes", "harness", "not steady"],
 )
-def test_what_is_worth_knowing_is_noted_beside_the_verdict(changes, code):
+def test_what_is_worth_knowing_is_noted_next_to_the_verdict(changes, code):
     """The verdict stands, and the note says with what it came about."""
     comparison = compare(synthetic(), synthetic(factor=0.5, **changes))
 
@@ -232,7 +232,7 @@ def test_what_is_worth_knowing_is_noted_beside_the_verdict(changes, code):
     assert code in [note.code for note in comparison.notes]
 
 
-def test_a_run_beside_others_is_not_called_worse():
+def test_a_run_under_other_load_is_not_called_worse():
     """Half of the rate, with one CPU of two in other hands, is not a slower pipeline."""
     beside = {"machine": {"cpus_used_by_others": 1.0}, "resources": {"cpus_busy": 1.0}}
 
@@ -244,7 +244,7 @@ def test_a_run_beside_others_is_not_called_worse():
     assert slower.verdict == "worse"
 
 
-def test_who_waited_for_no_cpu_lost_little_to_others():
+def test_a_run_that_waited_for_no_cpu_lost_little_to_other_load():
     """The kernel has counted: a pipeline that sleeps is compared on a busy machine, too."""
     busy = {"cpus_used_by_others": 1.9, "usable_cpus": 2}
     beside = {
@@ -313,7 +313,7 @@ def test_too_short_a_run_gives_a_ratio_and_no_interval():
         ({"machine": None}, "must have an object `machine`, got None"),
     ],
 )
-def test_what_is_no_result_is_refused_in_words(changes, words):
+def test_what_is_not_a_result_is_refused_in_words(changes, words):
     """Which result it is, what must be what, and what it is."""
     with pytest.raises(ComparisonError, match=words):
         compare(synthetic(), synthetic(**changes))

@@ -69,7 +69,7 @@ def test_independent_noise_halves_when_a_run_is_twice_as_long():
 
 
 def test_of_all_scales_the_worst_counts():
-    """Noise in stretches of eight windows is not taken for that of single ones."""
+    """Noise in runs of eight windows is not taken for that of single ones."""
     random = np.random.default_rng(0)
     stretches = np.repeat(random.normal(size=WINDOWS // 8 + 1), 8)[:WINDOWS]
     elements = 100 * np.exp(0.01 * stretches)
@@ -82,7 +82,7 @@ def test_of_all_scales_the_worst_counts():
         assert estimate.value >= 0.99 * carried * (1 + UNSEEN * (1 + estimate.slope))
 
 
-def test_too_few_windows_say_nothing():
+def test_too_few_windows_give_no_interval():
     """Seven windows have no estimate, eight have one."""
     assert log_variance_of(np.arange(1.0, 8.0), np.ones(7)) is None
     assert log_variance_of(np.arange(1.0, 9.0), np.ones(8)).value > 0

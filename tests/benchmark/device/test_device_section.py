@@ -128,7 +128,7 @@ def test_few_steps_are_warned_of():
     assert "few_steps" not in warned(busy(count=22, free=used()))
 
 
-def test_a_batch_that_is_not_the_presets_is_warned_of_with_the_way_out():
+def test_a_batch_that_is_not_the_presets_is_warned_of_with_the_remedy():
     """It names both, and the time of a batch of this size."""
     ends = np.arange(1, 50) * 224 * MS
     device = DeviceSettings(preset="resnet50-h100")
@@ -164,7 +164,7 @@ def test_a_host_keeps_up_if_what_is_unread_does_not_grow(growth, start, keeps_up
     assert ("results_pile_up" in warned(made)) != keeps_up
 
 
-def test_at_most_two_hundred_looks_are_kept():
+def test_at_most_two_hundred_samples_are_kept():
     """Evenly, from the first element on."""
     many = [(number * 50 * MS, 1, 0) for number in range(12_345)]
     depths = section.depths(busy(looks=many))
@@ -183,7 +183,7 @@ def sweep(au_at_period, late=0.0, ended=False):
     return Knee(0.01, points, ended)
 
 
-def test_a_knee_that_is_off_is_told_of_and_an_even_one_is_not():
+def test_a_knee_that_is_off_is_warned_of_and_an_even_one_is_not():
     """By where, how far, and what may be behind it."""
     device = DeviceSettings(step_seconds=0.01, knee=True)
     ends = np.arange(1, 101) * 10 * MS
@@ -223,7 +223,7 @@ def test_the_period_is_that_of_the_knee_then_of_the_run_then_of_the_dataset_alon
     assert section.period(made, used()) is None
 
 
-def test_the_rows_say_what_a_person_wants_to_know():
+def test_the_rows_answer_the_questions_of_a_user():
     """Verdict, AU with its bar, starved, overhead, period."""
     ends = np.arange(1, 101) * 224 * MS
     made = facts(DeviceSettings(preset="resnet50-h100"), ends, free=used(au=0.999))
@@ -239,7 +239,7 @@ def test_the_rows_say_what_a_person_wants_to_know():
     assert rows["knee"] is None
 
 
-def test_without_a_device_the_row_says_which_one_would_be_kept_busy():
+def test_without_a_device_the_row_names_one_that_would_be_kept_busy():
     """The pipeline's period; nothing without a rate."""
     assert _keeps_busy(None) is None
     assert "step takes 12.5 ms or longer" in _keeps_busy({"elements_per_second": 80.0})

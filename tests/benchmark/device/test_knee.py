@@ -38,7 +38,7 @@ class Pipeline:
         self.infeed = types.SimpleNamespace(stats=lambda: stats)
 
     def take(self, at):
-        """When the next element is there, asked for at that time."""
+        """When the next element is there, if it is requested at that time."""
         number = len(self.taken) // self.burst
         while len(self.made) <= number:
             before = self.made[-1] if self.made else 0
@@ -84,7 +84,7 @@ def test_what_was_buffered_before_is_not_taken_for_speed():
     assert abs(knee.deviation()[1]) < TOLERANCE
 
 
-def test_a_pipeline_in_bursts_falls_short_and_is_told_of():
+def test_a_pipeline_in_bursts_falls_short_and_is_warned_of():
     """Twenty at once, and room for four: a step of one period cannot be kept."""
     knee = sweep_points(Pipeline(5 * MS, burst=20), 0.005)
     point, off = knee.deviation()

@@ -300,7 +300,7 @@ def test_what_the_device_logs_is_as_before():
     assert logger.level == before
 
 
-def test_an_epoch_is_a_pass_if_passes_are_asked_for():
+def test_an_epoch_is_a_pass_if_passes_are_requested():
     """Each pass is a run of the program, and an entry."""
     dataset = tf.data.Dataset.range(40).map(lambda x: tf.cast(x, tf.int32))
 
@@ -326,7 +326,7 @@ def test_settings_that_do_not_fit_are_refused(settings, message):
 
 
 def test_a_dataset_of_a_graph_is_refused():
-    """With the way out: the command without --through takes it."""
+    """With the remedy: the command without --through takes it."""
     with tf.Graph().as_default():
         dataset = tf.data.Dataset.from_tensors(tf.zeros([]))
 

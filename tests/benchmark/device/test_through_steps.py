@@ -62,7 +62,7 @@ def test_a_source_slower_than_the_device_starves_it(starved):
     assert "host-bound: the device waits for the pipeline" in summarize(starved)
 
 
-def test_the_shares_are_all_of_the_time(starved):
+def test_the_fractions_are_all_of_the_time(starved):
     """Computed, starved, blocked, overhead."""
     device = starved.device
     shares = ("au", "starved_time_share", "blocked_time_share", "overhead_time_share")
@@ -72,7 +72,7 @@ def test_the_shares_are_all_of_the_time(starved):
     assert device["seconds"] == pytest.approx(starved.steady["seconds"])
 
 
-def test_the_settings_say_what_was_asked_for(starved):
+def test_the_settings_have_what_was_requested(starved):
     """With the step time, in strict JSON."""
     result = json.loads(starved.to_json())
 
@@ -97,7 +97,7 @@ def test_the_summary_names_the_verdict_on_80_columns(starved, monkeypatch):
 
 @pytest.mark.measured
 def test_a_source_that_is_there_keeps_the_device_busy():
-    """Whatever the machine does meanwhile, nothing starves."""
+    """Whatever other load the machine has, nothing starves."""
     device = run(images(), step_seconds=20e-3).device
 
     assert device["verdict"] == "device-bound"
@@ -119,7 +119,7 @@ def test_the_preset_brings_its_bar_and_asks_for_its_batch():
     assert "MLPerf's bar of 70%" in " ".join(summarize(result).split())
 
 
-def test_a_step_that_is_too_short_is_told_of():
+def test_a_step_that_is_too_short_is_warned_of():
     """A microsecond is less than it takes to hand over anything."""
     result = run(images(), step_seconds=1e-6)
 
@@ -144,7 +144,7 @@ def test_a_knee_has_its_points():
     assert device["knee_deviation"]["step_seconds"] > 0
 
 
-def test_a_knee_of_a_dataset_that_ends_is_cut_short_and_says_so():
+def test_a_knee_of_a_dataset_that_ends_is_cut_short_with_a_warning():
     """There are no points beyond its end."""
     result = run(slow(4e-3).take(150), step_seconds=4e-3, knee=True)
 
@@ -232,7 +232,7 @@ def test_a_host_that_keeps_up_is_not_blamed():
 
 
 def test_without_a_step_time_the_device_has_no_utilisation():
-    """Only what was asked for: here, whether the host keeps up."""
+    """Only what was requested: here, whether the host keeps up."""
     device = run(images(), result_bytes=4096).device
 
     assert device["step_seconds"] is None
@@ -333,6 +333,6 @@ def wait_for_thread(pid, name):
 
 
 def test_settings_are_frozen():
-    """What was asked for cannot change under a run."""
+    """The settings cannot change during a run."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         DeviceSettings().knee = True

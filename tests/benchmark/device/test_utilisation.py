@@ -47,7 +47,7 @@ def test_an_even_source_gives_the_step_over_the_period(step, au):
     assert used.starved_steps == (step < 10)
 
 
-def test_the_shares_of_the_time_add_up():
+def test_the_fractions_of_the_time_add_up():
     """Computed, starved, blocked and late: nothing is left over."""
     times = steps((0, 0, 0, 10), (12, 15, 15, 25), (25, 25, 40, 40), (41, 41, 41, 51))
     used = utilisation(times, 10 * MS)

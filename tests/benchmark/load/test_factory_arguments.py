@@ -188,7 +188,7 @@ def test_text_for_a_parameter_of_text_stays_as_it_was_typed(call, text):
         (int | float, "2.5", 2.5),
     ],
 )
-def test_an_annotation_says_what_a_text_means(call, annotation, text, value):
+def test_an_annotation_decides_what_a_text_means(call, annotation, text, value):
     """`--set shuffle=false` must not become a text, which is true."""
     seen = []
 
@@ -227,7 +227,7 @@ def test_a_text_that_an_annotation_does_not_allow_is_refused(
         call(make_dataset, p=text)
 
 
-def test_a_bool_for_a_default_says_what_a_text_means_as_well(call):
+def test_a_bool_for_a_default_decides_what_a_text_means_as_well(call):
     """Most files have no annotations; what is not such a word keeps its own meaning."""
     seen = []
 
@@ -250,7 +250,7 @@ def test_annotations_that_cannot_be_evaluated_are_read_as_they_stand(find):
     assert elements(find(text, n="2", path="x", flag="off")[0]) == [0, 1]
 
 
-def test_a_factory_beside_a_dataset_is_passed_over_with_a_note(tmp_path):
+def test_a_factory_next_to_a_dataset_is_passed_over_with_a_note(tmp_path):
     """Only under a usual name: other functions that return datasets are helpers."""
     path = tmp_path / "pipeline.py"
     path.write_text(HEAD + "def make_dataset(): ...\ntrain = range_(2)")
@@ -302,7 +302,7 @@ def test_what_a_factory_returns_must_be_a_dataset(call):
         ("async def make_dataset(): pass", r"got coroutine. .* without `async`"),
     ],
 )
-def test_what_is_no_dataset_is_refused_with_advice(find, text, advice):
+def test_what_is_not_a_dataset_is_refused_with_advice(find, text, advice):
     """The message says what it got, and how to make a dataset of it."""
     with pytest.raises(DatasetFileError, match=advice):
         find(text)

@@ -49,7 +49,7 @@ def test_a_file_that_is_there_wins_over_a_name(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a.b", "make()"])
-def test_a_target_is_refused_when_what_follows_the_colon_is_no_name(name):
+def test_a_target_is_refused_when_what_follows_the_colon_is_not_a_name(name):
     """The message shows the target, its form, and what is wrong with it."""
     with pytest.raises(DatasetFileError) as refused:
         dataset_file.split_target(f"set.py:{name}")
@@ -174,7 +174,7 @@ def test_a_file_does_not_replace_a_module_of_the_same_name(tmp_path):
     assert json is sys.modules["json"]
 
 
-def test_a_file_may_have_a_name_that_is_no_identifier(tmp_path):
+def test_a_file_may_have_a_name_that_is_not_an_identifier(tmp_path):
     """`my-data set.py` is a file name like any other."""
     path = tmp_path / "my-data set.py"
     path.write_text("value = 1")
@@ -182,7 +182,7 @@ def test_a_file_may_have_a_name_that_is_no_identifier(tmp_path):
     assert dataset_file.run_file(path).value == 1
 
 
-def test_a_file_may_be_encoded_as_it_says(tmp_path):
+def test_a_file_may_declare_its_encoding(tmp_path):
     """The coding line and the byte order mark count, as they do for Python."""
     path = tmp_path / "pipeline.py"
     path.write_bytes("# coding: latin-1\nvalue = 'é'".encode("latin-1"))
@@ -203,7 +203,7 @@ def test_a_file_may_be_encoded_as_it_says(tmp_path):
     ],
 )
 def test_what_a_file_raises_is_passed_on(tmp_path, text, error):
-    """It is not dressed up in an exception of ours."""
+    """It is not wrapped in an exception of ipufeed."""
     path = tmp_path / "pipeline.py"
     path.write_text(text)
 

@@ -90,7 +90,7 @@ def test_a_function_that_is_annotated_with_a_dataset_is_a_factory(find, annotati
     assert find(f"def ours() -> {annotation}: return range_(2)")[1] == "ours"
 
 
-def test_a_function_that_is_neither_is_no_factory(find):
+def test_a_function_that_is_neither_is_not_a_factory(find):
     """Helpers are not called to see what they return."""
     text = "def helper(): raise ValueError\ndef make_dataset(): return range_(2)"
 
@@ -134,7 +134,7 @@ def test_whatever_can_be_called_is_a_factory_under_a_known_name(find, text):
     assert elements(dataset) == [0, 1]
 
 
-def test_a_class_is_no_factory(find):
+def test_a_class_is_not_a_factory(find):
     """What calling it gives is not a dataset."""
     with pytest.raises(DatasetFileError, match="has no dataset"):
         find("class make_dataset: pass")
@@ -249,7 +249,7 @@ def test_a_misspelt_function_is_found_among_those_of_the_file(find):
 
 
 def test_of_many_functions_a_few_are_shown(find):
-    """Those that look like what was asked for, and how many there are."""
+    """Those that resemble the requested name, and how many there are."""
     many = [f"def load_{number}(): ..." for number in range(30)]
     with pytest.raises(DatasetFileError) as refused:
         find("\n".join([*many, "def validation(): ..."]), "validaton")

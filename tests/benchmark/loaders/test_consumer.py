@@ -117,7 +117,7 @@ def test_what_has_no_bytes_is_counted_as_opaque():
     assert (counts.opaque, counts.bytes) == (3, 3 * 64)
 
 
-def test_a_failure_keeps_its_elements_and_says_where():
+def test_a_failure_keeps_its_elements_and_names_its_place():
     def failing():
         yield ELEMENT
         raise OSError("the disk is gone")

@@ -24,7 +24,7 @@ def elements(source):
         return list(iterator)
 
 
-def test_a_torch_loader_tells_how_it_batches():
+def test_a_torch_loader_shows_how_it_batches():
     module = "torch.utils.data.dataloader"
     batched = made(module, "DataLoader", batch_size=32, batch_sampler=object())
     sampled = made(module, "DataLoader", batch_size=None, batch_sampler=object())
@@ -160,7 +160,7 @@ def test_an_iterator_is_read_once_and_a_generator_closed():
     assert closed == [True]
 
 
-def test_what_a_function_gives_is_made_anew_for_each_pass():
+def test_a_function_is_called_again_for_each_pass():
     made_so_far = []
 
     def make():
@@ -197,12 +197,12 @@ def test_a_function_that_gives_something_else_later_is_refused():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_data_and_tensorflows_own_are_no_loaders(source):
+def test_data_and_tensorflows_own_are_not_loaders(source):
     assert kind_of(source) is None
     assert not is_known(source)
 
 
-def test_an_infeed_is_no_loader():
+def test_an_infeed_is_not_a_loader():
     queue = ipufeed.IPUInfeedQueue(
         tf.data.Dataset.range(3).map(lambda x: tf.cast(x, tf.int32))
     )
@@ -210,7 +210,7 @@ def test_an_infeed_is_no_loader():
     assert kind_of(queue) is None
 
 
-def test_what_is_nearly_a_loader_is_told_what_to_be():
+def test_what_is_nearly_a_loader_is_refused_with_the_protocol():
     dataset = type("Own", (), {"__module__": "here"})
     base = type("Dataset", (), {"__module__": "torch.utils.data.dataset"})
     own = type(
@@ -252,7 +252,7 @@ def test_names_of_grain_are_shortened(name, short):
     assert short_name(name) == short
 
 
-def test_stages_of_what_tells_nothing_are_unknown():
+def test_stages_of_an_opaque_loader_are_unknown():
     source = made("here", "Own")
 
     assert stages_of(source, kind_of(source), 10, 1.0) is None

@@ -102,7 +102,7 @@ def test_the_leading_dimension_is_that_of_arrays_and_lists(leaf, leading):
         (b"12", "bytes"),
     ],
 )
-def test_the_structure_is_told(element, spec):
+def test_the_structure_is_described(element, spec):
     assert spec_of(element) == spec
 
 

@@ -67,7 +67,7 @@ def test_a_loader_is_measured_to_its_end():
     assert "dataset_ended" in codes(result)
 
 
-def test_a_pass_begins_anew():
+def test_a_pass_starts_again():
     loader = Loader()
     result = measure(loader, Settings(passes=3))
 
@@ -105,7 +105,7 @@ def test_samples_are_rows_where_all_arrays_agree(batches, samples):
     assert measure(iter(batches * 3)).dataset["samples_per_element"] == samples
 
 
-def test_samples_are_what_the_user_says():
+def test_samples_are_what_the_user_declares():
     found = measure(Loader(), Settings(items_per_element=7)).dataset
 
     assert (found["samples_per_element"], found["samples_rule"]) == (
@@ -184,7 +184,7 @@ def test_a_loader_as_a_dataset_has_its_elements():
     assert len(list(dataset)) == 3  # a second time
 
 
-def test_an_iterator_is_no_source_for_the_device():
+def test_an_iterator_is_not_a_source_for_the_device():
     generator = iter(Loader())
     with pytest.raises(ValueError, match="def make_loader"):
         as_dataset(generator, kind_of(generator))
@@ -338,7 +338,7 @@ def test_a_failing_loader_has_a_result_and_a_code(done):
 
 @of("list", "nothing")
 @pytest.mark.process
-def test_what_is_no_loader_is_refused(done, name):
+def test_what_is_not_a_loader_is_refused(done, name):
     assert done.returncode == 2
     words = " ".join(done.stderr.split())
     assert "a loader that can be iterated" in words

@@ -8,7 +8,7 @@ from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.measuring.calibration import calibrate, null_pipeline
 
 
-def test_the_null_pipeline_has_the_structure_that_was_asked_for():
+def test_the_null_pipeline_has_the_requested_structure():
     """As many tensors, and of together as many bytes."""
     spec = null_pipeline(10, 3).element_spec
 

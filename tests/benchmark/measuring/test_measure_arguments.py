@@ -78,7 +78,7 @@ def test_settings_out_of_range_are_refused_by_name(settings, message):
 
 
 @pytest.mark.parametrize("value", [True, 2.5, "3", np.float64(2), np.True_])
-def test_a_count_that_is_no_int_is_refused(value):
+def test_a_count_that_is_not_an_int_is_refused(value):
     """A bool is not a count, nor is a text or a fraction."""
     with pytest.raises(TypeError, match="`epochs` must be an int, got"):
         Settings(epochs=value)
@@ -96,7 +96,7 @@ def test_numbers_of_numpy_are_numbers():
     ("settings", "advice"),
     [({"seconds": 1}, r"Settings\(\*\*settings\)"), (5, r"Settings\(seconds=5\)")],
 )
-def test_what_is_no_settings_is_refused_with_advice(settings, advice):
+def test_what_is_not_a_settings_object_is_refused_with_advice(settings, advice):
     """A dict is taken for keyword arguments easily."""
     with pytest.raises(
         TypeError, match=f"`settings` must be a Settings, got.*{advice}"
@@ -104,7 +104,7 @@ def test_what_is_no_settings_is_refused_with_advice(settings, advice):
         measure(tf.data.Dataset.range(3), settings)
 
 
-def test_a_function_that_is_traced_is_no_place_to_measure():
+def test_a_function_that_is_traced_is_not_a_place_to_measure():
     """It would run at the tracing, once, and not when the function is called."""
     dataset = tf.data.Dataset.range(3)
 
@@ -141,7 +141,7 @@ def test_a_graph_is_measured_from_everywhere():
     assert measure(symbolic).elements == 7
 
 
-def test_passes_that_differ_are_said_to():
+def test_passes_that_differ_are_warned_of():
     """The pass that fills a cache is not like those that read it."""
     dataset = sleeping(0.02).take(40).cache()
 
@@ -149,7 +149,7 @@ def test_passes_that_differ_are_said_to():
     first, *others = result.steady["pass_rates"]
 
     assert "passes_differ" in codes(result)
-    assert first < 50 < max(others)  # a pass that the machine holds up is not like it
+    assert first < 50 < max(others)  # a pass that other load delays is not like it
     assert [epoch["elements_processed"] for epoch in result.epochs] == [40] * 3
 
 
@@ -164,7 +164,7 @@ def test_shares_are_of_the_time_that_they_belong_to():
     assert 0 <= result.queue["starved_share"] + result.queue["blocked_share"] <= 2
 
 
-def test_the_shares_of_the_queue_are_of_the_window_in_which_waits_count(monkeypatch):
+def test_the_fractions_of_the_queue_are_of_the_window_in_which_waits_count(monkeypatch):
     """What the room for the copies took, before it, is in neither."""
     from ipufeed.benchmark.measuring import measure as measurement
     from ipufeed.benchmark.measuring import run
@@ -212,7 +212,7 @@ def test_the_queues_capacity_is_the_limit_in_force():
         (tf.data.Dataset, "It is the class `DatasetV2`"),
     ],
 )
-def test_what_is_no_dataset_is_refused_with_advice(thing, advice):
+def test_what_is_not_a_dataset_is_refused_with_advice(thing, advice):
     """The message says what it got, and how to make a dataset of it."""
     with pytest.raises(TypeError, match=advice):
         measure(thing)

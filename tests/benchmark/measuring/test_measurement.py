@@ -63,7 +63,7 @@ def test_rates_are_one_rate_in_several_units(known_rate):
 
 
 def test_percentiles_are_in_order_and_start_up_has_the_first_element(known_rate):
-    """A sleep is never shorter than asked for."""
+    """A sleep is never shorter than its duration."""
     latency = known_rate.latency
 
     assert latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
@@ -121,7 +121,7 @@ def test_fixed_counts_are_exact():
     assert result.settings["seconds"] is None
 
 
-def test_one_element_is_no_rate():
+def test_one_element_gives_no_rate():
     """A single element gives a warning, never a rate of billions."""
     result = measure(tf.data.Dataset.range(1))
     messages = {warning["code"]: warning["message"] for warning in result.warnings}
@@ -137,7 +137,7 @@ def test_one_element_is_no_rate():
     assert "none: one element has no rate" in summarize(result)
 
 
-def test_an_element_that_takes_all_the_time_says_how_much_there_should_be():
+def test_an_element_that_takes_all_the_time_is_an_error_with_a_longer_time():
     """What the first one took, and seconds for ten of its kind."""
 
     def slow(x):
@@ -172,8 +172,8 @@ def test_a_dataset_that_stalls_is_not_called_fast():
     assert "stalled" in codes(result)
 
 
-def test_a_dataset_that_hangs_after_its_first_element_is_said_to():
-    """The result has no rate, and the reason is not that too little was asked for."""
+def test_a_dataset_that_hangs_after_its_first_element_is_reported():
+    """The result has no rate, and the reason is not that too little was requested."""
 
     def generate():
         yield 0

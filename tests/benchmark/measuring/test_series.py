@@ -87,8 +87,8 @@ def test_a_silence_at_the_end_is_a_window_without_elements():
     assert ended["part"] == ["startup", "steady"]
 
 
-def test_a_pause_as_before_is_no_silence():
-    """The time that was asked for may be over in the middle of an element."""
+def test_a_pause_as_before_is_not_a_silence():
+    """The requested time may be over in the middle of an element."""
     marks = marks_of((100, 1), (1000, 9), (1900, 9))
 
     series = series_section(marks, parts_of())
@@ -96,7 +96,7 @@ def test_a_pause_as_before_is_no_silence():
     assert series["part"] == ["startup", "steady"]
 
 
-def test_no_element_is_no_series():
+def test_an_empty_dataset_has_no_series():
     """An empty dataset has no course."""
     assert series_section(np.zeros([0, 7], np.int64), parts_of()) is None
 

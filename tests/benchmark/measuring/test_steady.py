@@ -84,7 +84,7 @@ def test_a_drain_is_looked_for_in_the_last_pass_only():
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3], ids=["long", "short"])
-def test_a_short_run_is_not_said_to_fill(scale):
+def test_a_short_run_is_not_reported_to_fill(scale):
     """What lasts less than 50 ms is as much the scheduler's doing."""
     first = ticks(0.002 * scale, 300)
     rest = ticks(0.01 * scale, 500, start_s=first[-1])
@@ -107,7 +107,7 @@ def test_a_rate_that_is_hardly_known_explains_nothing():
     assert steady.left_out == ()
 
 
-def test_a_rate_that_never_settles_says_so():
+def test_a_rate_that_never_settles_is_warned_of():
     """A pipeline that slows down all the time has no steady state."""
     gaps = np.linspace(0.001, 0.02, 1000)
 

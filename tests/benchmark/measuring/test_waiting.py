@@ -13,8 +13,8 @@ from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.run import Progress
 
 
-def looked_at(seconds):
-    """Looks at this process for so long."""
+def waits_during(seconds):
+    """Returns the CPU waits of this process during `seconds`."""
     waits = RunQueueDelay()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -45,7 +45,7 @@ def test_threads_that_share_a_cpu_wait_for_it(one_cpu):
     for thread in threads:
         thread.start()
     try:
-        found = looked_at(1.5)
+        found = waits_during(1.5)
     finally:
         stop.set()
         for thread in threads:
@@ -68,10 +68,10 @@ def test_a_kernel_that_does_not_count_gives_none(monkeypatch, tmp_path):
     """Not 0: it is unknown."""
     monkeypatch.setattr(cpu_wait, "TASKS", str(tmp_path / "nothing"))
 
-    assert looked_at(0.4) is None
+    assert waits_during(0.4) is None
 
 
-def test_who_asks_for_the_progress_gets_it():
+def test_the_progress_is_given_on_request():
     """Each time, whether it was looked at or not."""
     seen = []
     waits = RunQueueDelay(seen.append)

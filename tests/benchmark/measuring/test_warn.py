@@ -65,7 +65,7 @@ def test_others_are_only_blamed_for_a_rate_that_is_known():
     assert warn.busy_machine(facts(steady=wide, others=1.5)) is None
 
 
-def test_a_wide_interval_is_said_to_be_one():
+def test_a_wide_interval_is_warned_of():
     """With what to do about it, which depends on whether there was more to get."""
     wide = dataclasses.replace(SURE, interval=(65.0, 135.0))
     running = {**COUNTERS, "ended": 0}
@@ -79,7 +79,7 @@ def test_a_wide_interval_is_said_to_be_one():
     assert warn.uncertain(facts()) is None
 
 
-def test_who_has_asked_for_passes_is_told_to_ask_for_more_of_them():
+def test_a_short_run_of_passes_is_advised_to_make_more_passes():
     """Not for what was done already, nor for a repeat() that would make it endless."""
     few = {**COUNTERS, "elements": 4}
     asked = facts(counters=few, settings=Settings(passes=2))
@@ -89,7 +89,7 @@ def test_who_has_asked_for_passes_is_told_to_ask_for_more_of_them():
     assert "repeat() the dataset, or go" in warn.too_few(facts(counters=few))[1]
 
 
-def test_epochs_that_were_merged_are_said_to_be():
+def test_epochs_that_were_merged_are_warned_of():
     """How many stand in an entry."""
     merged = {**COUNTERS, "epochs_per_entry": 512}
 

@@ -21,7 +21,7 @@ def test_a_result_stays_in_its_folder_under_any_name(name):
     assert file_name(name, 2) != file != file_name(name + " ", 1)
 
 
-def test_a_budget_says_itself_in_words():
+def test_a_budget_is_described_in_words():
     """As a failing test prints it."""
     assert str(Budget.of(samples_per_second=2000, within="5%")) == (
         "2,000 samples/s less 5 %"

@@ -95,7 +95,7 @@ def test_it(feed_benchmark):
 """
 
 
-def test_what_cannot_be_told_is_a_warning_and_no_failure(project):
+def test_an_inconclusive_comparison_is_a_warning_not_a_failure(project):
     """Six elements are not enough."""
     outcome = project(UNSURE)
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_told_is_a_warning_and_no_failure(project):
     assert "FeedWarning: budget cannot tell: " in words(outcome)
 
 
-def test_who_wants_a_failure_of_a_doubt_gets_it(project):
+def test_an_inconclusive_comparison_fails_on_request(project):
     """With pytest's own switch."""
     outcome = project(UNSURE, "-W", "error::pytest_ipufeed.FeedWarning")
 
@@ -155,7 +155,7 @@ def test_it(feed_benchmark):
     assert "gate failed: surely more than 5 % of the rate is lost." in words(outcome)
 
 
-def test_a_test_without_an_earlier_result_passes_and_says_so(project, pytester):
+def test_a_test_without_an_earlier_result_passes_with_a_note(project, pytester):
     """A new test has none."""
     pytester.mkdir("earlier")
 
@@ -225,7 +225,7 @@ def test_results_of_other_tests_are_reported(project, pytester):
     )
 
 
-def test_who_wants_a_failure_of_results_of_other_tests_gets_it(project, pytester):
+def test_results_of_other_tests_fail_on_request(project, pytester):
     """With pytest's own switch: an exit code, though no test has failed."""
     (pytester.mkdir("earlier") / "test_other.py-test_it-12345678.json").touch()
 
@@ -345,7 +345,7 @@ def test_it(feed_benchmark):
 
 
 def test_a_marker_without_the_fixture_is_an_error(project):
-    """It would be held for ever."""
+    """It would always be held."""
     outcome = project(
         "@pytest.mark.feed_budget(samples_per_second=1)\ndef test_it():\n    pass\n"
     )

@@ -59,7 +59,7 @@ def interrupted(*arguments, **more):
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_while_stages_are_looked_at_leaves_the_rate_and_says_so(
+def test_ctrl_c_while_stages_are_measured_leaves_the_rate_and_a_note(
     measured, monkeypatch
 ):
     """The measurement is whole; the warning says that it is, and what is not."""
@@ -95,7 +95,7 @@ def test_ctrl_c_while_advice_is_tried_leaves_the_stages(measured, monkeypatch):
     assert "not all advice was tried" in left.warnings[0]["message"]
 
 
-def test_ctrl_c_in_the_calibration_leaves_the_rate_and_says_so(measured, monkeypatch):
+def test_ctrl_c_in_the_calibration_leaves_the_rate_and_a_note(measured, monkeypatch):
     """The harness is looked at when the measurement is over."""
     dataset, _ = measured
     monkeypatch.setattr(measurement, "calibrate", interrupted)

@@ -26,7 +26,7 @@ def damaged(tmp_path_factory):
 
 
 def test_of_a_damaged_chunk_the_sentence_alone_is_printed(damaged):
-    """File and row group, once, and the way out; no line of Python."""
+    """File and row group, once, and the remedy; no line of Python."""
     path, result = damaged
     output = " ".join(summarize(result).split())
 
@@ -36,8 +36,8 @@ def test_of_a_damaged_chunk_the_sentence_alone_is_printed(damaged):
     assert "Traceback" not in output
 
 
-def test_the_result_keeps_what_tensorflow_said(damaged):
-    """The trace of a bug of ours names the place; that of pyarrow is not in it."""
+def test_the_result_keeps_the_error_of_tensorflow(damaged):
+    """The trace of a bug in ipufeed names the place; that of pyarrow is not in it."""
     message = damaged[1].error["message"]
 
     assert "Traceback" in message

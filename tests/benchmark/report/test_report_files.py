@@ -45,7 +45,7 @@ def event(kind, start_ns, **changes):
 
 
 def recorded(*events):
-    """A recording that began 1 ms before the iterator was asked for."""
+    """A recording that began 1 ms before the iterator was requested."""
     recording = Recording()
     recording.events = list(events)
     recording.begun_ns, recording.requested_ns = 10**9, 10**9 + 10**6
@@ -137,7 +137,7 @@ def test_a_trace_has_a_row_for_each_thread_and_counters():
 
 
 def test_parts_of_the_run_are_where_the_series_has_them():
-    """The series begins when the iterator was asked for, the trace a moment before."""
+    """The series begins when the iterator was requested, the trace a moment before."""
     result = result_of()
 
     trace = json.loads(trace_bytes(result, recorded(), zipped=False))
@@ -164,7 +164,7 @@ def test_a_run_through_the_device_has_the_devices_rows():
     assert "infeed images: IPU 0" in rows
 
 
-def test_a_recording_beside_another_one_is_refused():
+def test_a_recording_during_another_one_is_refused():
     """A process has one recorder; the message says what may have it."""
     with Recording(), pytest.raises(ValueError, match="unset PVTI_OPTIONS"):
         Recording().__enter__()
@@ -224,7 +224,7 @@ def test_a_stored_result_gives_all_reports(tmp_path, monkeypatch):
     ],
     ids=["missing", "half", "deep", "bytes", "a list", "other", "nothing", "no folder"],
 )
-def test_what_is_no_result_is_refused(
+def test_what_is_not_a_result_is_refused(
     tmp_path, monkeypatch, capsys, text, arguments, words
 ):
     """Exit code 2, with what must be what; nothing is left behind."""

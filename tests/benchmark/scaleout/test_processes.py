@@ -63,7 +63,7 @@ def test_rates_are_added_over_the_time_that_all_share():
     assert high >= 399.5
 
 
-def test_siblings_are_no_strangers():
+def test_siblings_are_not_counted_as_other_load():
     """A busy machine is one that others than these processes keep busy."""
     runs = [run(0.0, 5.0, 100.0), run(0.0, 5.0, 100.0)]
 

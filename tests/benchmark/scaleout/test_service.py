@@ -56,7 +56,7 @@ def forked():
 
 
 def numbered(seconds):
-    """0, 1, 2, ..., each made in so long; dynamic sharding deals out SPLIT of them."""
+    """0, 1, 2, ..., each after a sleep; dynamic sharding deals out SPLIT of them."""
     firsts = tf.data.Dataset.range(0, ELEMENTS, SPLIT)
     numbers = firsts.flat_map(lambda k: tf.data.Dataset.range(k, k + SPLIT))
     return numbers.apply(testing.sleep(round(seconds * 1e6)))

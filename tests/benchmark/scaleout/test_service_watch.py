@@ -40,7 +40,7 @@ def forked():
 
 
 @pytest.mark.process
-def test_processes_end_with_who_started_them(tmp_path):
+def test_processes_end_with_their_parent(tmp_path):
     """Also when that is killed: nothing is left behind, at whatever moment it was."""
     script = (
         "import os, sys, time, json, pathlib\n"
@@ -128,7 +128,7 @@ def test_a_worker_that_dies_is_noted_while_the_others_go_on(monkeypatch):
     assert [death["process"] for death in watch.deaths] == ["worker 0"]
 
 
-def test_silence_after_a_death_is_nobodys_rate(monkeypatch):
+def test_silence_after_a_death_gives_no_rate(monkeypatch):
     """A rate ends with the elements, a dead worker's with it; the rest is reported."""
     now, counts = [100.0], [0, 0]
     monkeypatch.setattr(service_watch.time, "monotonic", lambda: now[0])
@@ -172,7 +172,7 @@ def test_a_service_of_others_is_left_when_it_is_silent(monkeypatch):
         watch(Progress(0, 0, 0, 0))
         now[0] += 61
         with pytest.raises(
-            ServiceLostError, match=r"gave no element for 120 s: has it workers\?"
+            ServiceLostError, match=r"gave no element for 120 s: check that workers"
         ):
             watch(Progress(0, 0, 0, 0))
     watch = Watch(None, target, None)
@@ -190,7 +190,7 @@ def test_efficiency_is_against_as_many_single_workers():
     assert [row["efficiency"] for row in with_efficiency(rows[2:])] == [None, None]
 
 
-def test_workers_that_are_not_counted_say_so():
+def test_workers_that_are_not_counted_are_noted():
     """File sharding looks for the reader behind steps that TensorFlow knows."""
     worker = {
         "worker": 0,

@@ -80,11 +80,11 @@ def test_twice_as_fast_in_a_thread_gives_what_is_left(serial):
 
 
 def test_workers_of_its_own_take_a_step_out_of_its_thread(serial):
-    """With four of them, decode hides behind the source."""
+    """With four of them, decode is overlapped by the source."""
     assert serial.predict({}, {"decode": 4.0}) == pytest.approx(4.0)
 
 
-def test_who_waits_passes_the_blame_on(overlapping):
+def test_a_stage_that_waits_passes_its_share_on(overlapping):
     """That decode takes 2 ms does not matter: it has time to wait."""
     assert overlapping.costs["source"].share == pytest.approx(1.0)
     assert overlapping.costs["decode"].share == pytest.approx(0.0)
@@ -144,7 +144,7 @@ def test_more_workers_than_cpus_give_nothing_when_the_cpus_are_busy():
     assert model.predict({"decode": 0.5}) == pytest.approx(2.0)
 
 
-def test_a_free_pipeline_is_held_up_by_its_consumer():
+def test_the_bottleneck_of_a_free_pipeline_is_its_consumer():
     """No stage of it is to blame for what the copies take."""
     model = model_of([step("source")], {"source": reading(0.1)}, period_ms=4.0)
 
@@ -177,7 +177,7 @@ def test_one_call_at_a_time_overlaps_with_nothing():
     assert model.next_limit({"decode": 0.0}) == "source"
 
 
-def test_two_calls_take_turns_in_fetching_and_computing():
+def test_two_calls_alternate_in_fetching_and_computing():
     """1 ms and 9 ms in two calls are 5 ms, of which the fetching is a tenth."""
     model = calls(1.0, 9.0, workers=2, period_ms=5.0)
 
@@ -237,7 +237,7 @@ def test_workers_of_one_step_are_threads_that_others_want_too():
     assert model.predict({}, {"second": 2.0}) == pytest.approx(2)
 
 
-def test_functions_of_one_step_that_fill_the_pool_have_the_blame_of_who_waits():
+def test_functions_of_one_node_that_fill_the_pool_get_the_fraction_of_its_waiters():
     """7 ms in two calls for each 4 ms: a serial function's 3.9 ms are mostly waiting."""
     fetch = step("fetch", "source", op="ParallelMapDatasetV2")
     last = replace(step("last", "fetch", op="MapDataset"), functions={"f": "last"})

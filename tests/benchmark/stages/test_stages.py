@@ -183,7 +183,7 @@ def test_records_are_named_by_what_they_are(tmp_path):
 
 @pytest.mark.measured
 def test_a_stage_behind_a_slower_parallel_one_has_no_share():
-    """2 ms in a thread of its own hide behind 12 ms."""
+    """2 ms in a thread of its own are overlapped by 12 ms."""
     dataset = (
         endless().map(pause(0.002, "hidden")).prefetch(4).map(pause(0.012, "slow"))
     )
@@ -297,7 +297,7 @@ def test_datasets_inside_an_interleave_cost_what_they_wait():
 
 
 @pytest.mark.measured
-def test_two_interleaves_of_one_function_are_told_apart():
+def test_two_interleaves_of_one_function_have_different_names():
     """Each has a probe of its own in a copy of the function."""
 
     @tf.function

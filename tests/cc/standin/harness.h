@@ -42,7 +42,7 @@ inline check::Random random_of(std::uint64_t what) {
   return check::Random(check::Random(check::seed() + what).next());
 }
 
-// Mostly nothing, sometimes a moment, seldom so long that all others come by.
+// Mostly nothing, sometimes a moment, seldom long enough for all others to pass.
 inline void dawdle(check::Random* random) {
   const auto die = random->below(64);
   if (die == 0) usleep(1 + static_cast<useconds_t>(random->below(200)));

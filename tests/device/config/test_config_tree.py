@@ -103,7 +103,7 @@ def test_numpy_bools_and_floats_are_stored_as_pythons():
     assert type(house.height) is float
 
 
-def test_a_bool_becomes_a_member_where_the_enumeration_says_how():
+def test_a_bool_becomes_a_member_where_the_enumeration_defines_it():
     """An attribute that once was a bool still takes one."""
     house = House()
     house.walls.switch = True
@@ -159,7 +159,7 @@ def test_a_name_like_no_other_gets_no_suggestion():
     assert str(caught.value) == "'zzzzqqq' is not a valid attribute of this config."
 
 
-def test_a_path_is_no_name():
+def test_a_path_is_not_a_name():
     """Python's setattr takes a name; what it would set could not be read."""
     with pytest.raises(
         ValueError, match=r"'walls\.paint\.layers' is not a valid attri"
@@ -208,7 +208,7 @@ def test_a_deprecated_attribute_warns_when_it_is_set(caplog):
     assert house.walls.paint.old_colour is True
 
 
-def test_metadata_tells_all_of_an_attribute():
+def test_metadata_describes_an_attribute():
     """Name, type, default and deprecation, for a path from wherever it starts."""
     house = House()
     rooms = house.get_attribute_metadata("rooms")

@@ -51,7 +51,7 @@ def test_a_deep_copy_shares_no_dict():
     assert house.walls.options == {"gloss": "high"}
 
 
-def test_equality_looks_at_all_values():
+def test_equality_compares_all_values():
     """One different value anywhere is a difference; a list and a tuple are not."""
     house = changed()
 
@@ -155,7 +155,7 @@ def test_a_dict_is_copied():
 
 
 @pytest.mark.parametrize("text", ["", "{", "rooms: 3"])
-def test_what_is_no_json_is_refused(text):
+def test_what_is_not_json_is_refused(text):
     """As a ValueError, which json's own error is."""
     with pytest.raises(ValueError, match="Expecting"):
         House.from_json(text)
@@ -170,7 +170,7 @@ def test_what_cannot_be_json_is_refused():
         house.to_json()
 
 
-def test_a_round_trip_warns_of_no_deprecated_attribute_that_nobody_set(caplog):
+def test_a_round_trip_warns_of_deprecated_attributes_only_if_they_are_set(caplog):
     """A default is not a choice of the user; another value is."""
     House.from_dict(House().to_dict())
     assert caplog.messages == []

@@ -91,7 +91,7 @@ ACTING_ELSEWHERE = {
 
 
 @pytest.mark.parametrize("name", ACTING)
-def test_what_is_said_to_act_changes_the_devices(name):
+def test_what_is_documented_to_act_changes_the_devices(name):
     """So the table is not a wish; the connection type is tested with the system."""
     flags = Flags(use_ipu_model=name.startswith("ipu_model"))
     changed = IPUConfig.from_dict(ACTING[name])

@@ -1,4 +1,4 @@
-"""What the loops promise: a body so often, with its state and its elements in order."""
+"""What the loops promise: the body's count, its state, its elements in order."""
 
 import numpy as np
 import pytest
@@ -140,7 +140,7 @@ def test_variables_keep_what_a_loop_assigns(style):
         with tf.control_dependencies([weight.assign_add(1.0)]):
             return total + weight.read_value()
 
-    def ordered(total):  # a version 1 graph runs only what is asked for
+    def ordered(total):  # a version 1 graph runs only what is fetched
         with tf.control_dependencies([weight.assign(weight * 2)]):
             after = weight.assign_add(1.0)
         with tf.control_dependencies([after]):
@@ -263,13 +263,13 @@ def test_a_dict_is_not_carried():
         loops.repeat(2, lambda x: x, [{"a": 1.0}])
 
 
-def test_an_infeed_that_is_no_queue_is_refused(style):
+def test_an_infeed_that_is_not_a_queue_is_refused(style):
     """With what must be there."""
     with pytest.raises(TypeError, match="`infeed_queue` must be an IPUInfeedQueue"):
         style.run(lambda x: style.repeat(2, lambda x, y: x, [x], "queue"), 1.0)
 
 
-def test_another_count_is_no_other_program():
+def test_another_count_runs_the_same_program():
     """The count is an input: the body is traced, and compiled, once."""
     traced = []
 

@@ -59,7 +59,7 @@ def test_a_batch_size_of_several_arguments_is_one_cause(lower):
     assert "and so did argument `labels`" in str(causes[0])
 
 
-def test_a_shape_that_is_no_batch_is_not_called_one(lower):
+def test_a_shape_that_is_not_a_batch_is_not_called_one(lower):
     """Another width is a shape, and no batch size."""
     before, after = (lower(scaled(0.5), ones(4, n)) for n in (28, 30))
 
@@ -77,7 +77,7 @@ def test_a_baked_in_constant_is_named_with_its_op(lower):
     ]
 
 
-def test_a_constant_is_found_beside_a_batch_size(lower):
+def test_a_constant_is_found_next_to_a_batch_size(lower):
     """One cause does not hide the other, and the mean's divisor is none."""
     before, after = lower(scaled(0.5), ones(8, 3)), lower(scaled(0.7), ones(16, 3))
 
@@ -86,7 +86,7 @@ def test_a_constant_is_found_beside_a_batch_size(lower):
     assert [each.kind for each in causes] == ["argument", "constant", "consequences"]
 
 
-def test_an_array_says_how_many_values_differ_and_the_first(lower):
+def test_an_array_shows_how_many_values_differ_and_the_first(lower):
     """A table that is baked in is not printed, but located."""
 
     def table(value):

@@ -104,7 +104,7 @@ def test_what_tensorflow_adds_to_a_name_is_taken_off(name, author):
     assert author_name(name) == author
 
 
-def test_what_is_no_program_is_refused_by_name():
+def test_what_is_not_a_program_is_refused_by_name():
     """Neither a file nor a key; and a key that nothing has."""
     with pytest.raises(LookupError, match="neither a file nor a key in hex"):
         explain("train", "train")
@@ -169,7 +169,7 @@ def test_a_training_loop_is_explained_without_its_gradients(lower):
 
 
 def test_an_unrolled_loop_is_recognised(lower):
-    """The same ops once more: the count of a Python loop is part of the program."""
+    """The same ops again: the count of a Python loop is part of the program."""
     before = lower(training(4, 0.01), np.int32(3))
     after = lower(training(4, 0.01, repeats=2), np.int32(3))
 

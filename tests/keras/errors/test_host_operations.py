@@ -150,7 +150,7 @@ def test_the_host_executes_them_in_a_scope_for_it(strategy):
     assert np.allclose(*found, rtol=1e-5)
 
 
-def test_kernels_are_asked_for_once_for_each_type(strategy, monkeypatch):
+def test_kernels_are_requested_once_for_each_type(strategy, monkeypatch):
     """TensorFlow looks through all kernels each time, however many operations there are."""
     asked = []
     stock = kernels.get_registered_kernels_for_op

@@ -169,7 +169,7 @@ def test_ids_of_each_integer_dtype_have_their_own_rows(dtype, jit):
     np.testing.assert_array_equal(found[:, 0], [1, 101, 0 if outside else largest + 1])
 
 
-def test_no_ids_are_no_rows():
+def test_no_ids_give_an_empty_result():
     """An empty list, too, which TensorFlow makes a tensor of floats."""
     embedding = created()()
     with embedding.register():

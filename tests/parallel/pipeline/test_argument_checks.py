@@ -44,7 +44,7 @@ def test_sums_need_a_queue_that_keeps_all():
         build(accumulate_outfeed=True, outfeed_queue=queue)
 
 
-def test_a_tensor_that_is_no_argument_is_named():
+def test_a_tensor_that_is_not_an_argument_is_named():
     """A stage gets its tensors through `inputs`, or the infeed."""
     with tf.Graph().as_default():
         outside = v1.placeholder(tf.float32, [2], name="outside")
@@ -55,7 +55,7 @@ def test_a_tensor_that_is_no_argument_is_named():
             pipeline([lambda x: x + outside, identity], 4, inputs=[tf.zeros([2])])
 
 
-def test_an_error_in_a_stage_says_which_it_is():
+def test_an_error_in_a_stage_names_it():
     """The error itself is TensorFlow's own."""
 
     def product(x):
@@ -226,7 +226,7 @@ def test_a_stage_that_takes_other_arguments_is_named(case):
         build(stages, inputs=[tf.zeros([2]).numpy()] * 2, count=6)
 
 
-def test_eager_mode_is_refused_with_the_way_out():
+def test_eager_mode_is_refused_with_the_remedy():
     """A pipeline is a part of a program."""
     with pytest.raises(RuntimeError, match="jit_compile=True"):
         pipeline(two_stages(), 4, inputs=[1.0])

@@ -74,7 +74,7 @@ def test_inference_gives_each_mini_batch_in_order(kind):
     np.testing.assert_array_equal(results[:, 0], (np.arange(12) + 1) * 20)
 
 
-def test_stages_share_ipus_as_the_mapping_says():
+def test_stages_share_ipus_as_they_are_mapped():
     """Four stages on two IPUs, there and back."""
     results = run(
         [lambda x: x + 1.0, lambda x: x * 2.0, lambda x: x + 3.0, lambda x: x * 5.0],
@@ -116,7 +116,7 @@ def test_the_first_stage_may_be_concurrent():
 
 @pytest.mark.parametrize("dtype", [tf.float16, np.float16, lambda output: tf.float16])
 def test_sums_leave_once_in_an_execution(dtype):
-    """In the dtype that is asked for."""
+    """In the requested dtype."""
     results = run(
         [lambda x: x + 0.5, lambda x: x * 2.0],
         4,
@@ -255,7 +255,7 @@ def test_the_loss_leaves_alone(weight):
     [lambda variable: tf.float16, np.float16, tf.float16, "float16"],
     ids=["by variable", "of NumPy", "of TensorFlow", "by name"],
 )
-def test_sums_of_gradients_have_the_dtype_that_is_asked_for(weight, dtype):
+def test_sums_of_gradients_have_the_requested_dtype(weight, dtype):
     """One for all, or that of a function of the variable; the optimizer sees it."""
     seen = []
 
@@ -293,7 +293,7 @@ def test_recomputation_changes_nothing_but_what_is_kept(weight):
 
 
 def test_a_loop_in_a_stage_is_differentiated(weight):
-    """What TensorFlow keeps of its iterations cannot wait; the loop runs once more."""
+    """What TensorFlow keeps of its iterations cannot wait; the loop runs again."""
 
     def first(x):
         _, value = tf.while_loop(

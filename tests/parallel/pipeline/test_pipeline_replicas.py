@@ -78,7 +78,7 @@ def test_copies_of_a_pipeline_train_as_the_unsplit_model(
     assert_equal(model.train(), expected)
 
 
-def test_a_keras_optimizer_averages_as_the_page_says():
+def test_a_keras_optimizer_averages_as_the_page_describes():
     """With the class of docs/pipelines.md."""
     configure(4)
     text = (ROOT / "docs" / "pipelines.md").read_text()

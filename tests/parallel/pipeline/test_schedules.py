@@ -41,7 +41,7 @@ def test_grouped_training_runs_all_of_a_devices_stages_in_each_step():
     ]
 
 
-def test_interleaved_training_runs_forward_and_backward_in_turn():
+def test_interleaved_training_alternates_forward_and_backward():
     """A device has one stage in a step, and a mini-batch starts in every second one."""
     schedule = Schedule(INTERLEAVED, ((0,), (1,)), training=True)
 

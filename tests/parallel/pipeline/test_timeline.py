@@ -117,7 +117,7 @@ def test_a_stage_is_at_work_for_as_long_as_it_computes(
         assert {share.ideal for share in shares.values()} == {6 / 8}
 
 
-def test_a_weight_update_is_seen_beside_the_stages(clean_system):
+def test_a_weight_update_is_drawn_next_to_the_stages(clean_system):
     """From the last gradient to the new weights, once for each execution."""
     configure(2)
     run = program_of(2, 4, repeat_count=3)
@@ -132,7 +132,7 @@ def test_a_weight_update_is_seen_beside_the_stages(clean_system):
         assert all(overlap(each, update) <= 0 for each in executed.slices)
 
 
-def test_waits_for_feeds_are_no_work(clean_system):
+def test_waits_for_feeds_are_not_work(clean_system):
     """Neither for the next element, nor for room for a result."""
     configure(2)
     run = program_of(2, 4, train=False)
@@ -210,7 +210,7 @@ def test_a_copys_execution_has_the_ipus_that_it_runs_on():
     assert on_ipus("schedule 7", 2) == "schedule 7"
 
 
-def test_a_share_says_what_is_ideal():
+def test_utilisation_has_its_ideal():
     """It is a number, and writes both."""
     share = made().utilisation()[1]
 
@@ -244,7 +244,7 @@ def test_the_ideal_of_a_copy_is_that_of_its_ipus():
     [Timeline.utilisation, Timeline.to_svg, lambda one: one.start_ns],
     ids=["utilisation", "to_svg", "start_ns"],
 )
-def test_a_timeline_of_nothing_says_so(ask):
+def test_an_empty_timeline_is_described_as_empty(ask):
     """And what to do."""
     with pytest.raises(
         ValueError, match=r"No stage has been recorded: run a pipeline inside the block"
@@ -277,7 +277,7 @@ def test_a_picture_stays_within_its_width(width, whole_ns):
     assert "at work (ideal)" in output
 
 
-def test_a_picture_says_how_often_and_what_an_update_looks_like():
+def test_a_picture_has_the_count_and_the_legend_of_updates():
     """Executions of one copy; an update only where there is one."""
     (one,) = made().executions
     again = [one, Execution(one.schedule, 2, 0, 9)] * 2

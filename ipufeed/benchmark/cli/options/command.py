@@ -97,7 +97,7 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
     _check_cold(parser, options, device is not None)
     check_scale_options(parser, options, device is not None)
     if options.allowed_loss is not None and not options.compare:
-        parser.error("--fail-if-slower needs --compare BASE.json: slower than what?")
+        parser.error("--fail-if-slower needs --compare BASE.json.")
     return Command(
         target=options.target,
         assignments=tuple(options.assignments),
