@@ -80,8 +80,8 @@ def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
     value = tf.convert_to_tensor(value)
     if value.dtype.name not in (*_SUMMED, *_CAST):
         raise TypeError(
-            f"Collectives between processes take tensors of {', '.join((*_SUMMED, *_CAST))}, got "
-            f"{value.dtype.name}."
+            "Collectives between processes take tensors of "
+            f"{', '.join((*_SUMMED, *_CAST))}, got {value.dtype.name}."
         )
     if size() == 1:
         return tf.expand_dims(value, 0, name=tensor_name)
