@@ -1,9 +1,11 @@
 """The process-wide state of ipufeed, as one object: `STATE.reset()` restores its start.
 
-    flags  executor  system  programs  blocks  folders  counters  random_ops  warnings
+    flags  executor  system  programs  provided  blocks  folders  counters  random_ops
+    warnings  engines  queues by id
         --part--> STATE
 
-Each module registers its part when it is imported, so that this one imports none of them.
+Each module registers its part when it is imported, so that this one imports none of them:
+engines and queues by id with the modules that use them, the others with ipufeed.
 A reset does not end threads or programs: call it when nothing runs.
 """
 

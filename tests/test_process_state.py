@@ -1,10 +1,13 @@
 """What a process has set and counted is new again after one call."""
 
+import re
 import threading
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
+import ipufeed.process_state
 from ipufeed import no_recompile
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags import flags as flags_module
@@ -24,6 +27,19 @@ PARTS = (
 def test_each_part_of_a_process_is_registered():
     """Once ipufeed is imported; those of raw operations and engines with their import."""
     assert sorted({*STATE.parts} - {"engines", "queues by id"}) == sorted(PARTS.split())
+
+
+def test_the_docstring_lists_the_parts():
+    """All that a module of the package registers, and no other."""
+    package = Path(ipufeed.process_state.__file__).parent
+    registered = [
+        name
+        for path in package.rglob("*.py")
+        for name in re.findall(r'STATE\.part\("([^"]+)"\)', path.read_text())
+    ]
+    lines = ipufeed.process_state.__doc__.partition("--part-->")[0].splitlines()[2:]
+
+    assert sorted(re.split(r" {2,}", "  ".join(lines).strip())) == sorted(registered)
 
 
 def test_a_reset_is_as_a_new_process(clean_system, monkeypatch, caplog):

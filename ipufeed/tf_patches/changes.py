@@ -27,40 +27,42 @@ class Change:
 
 
 _SEEDS = "device.random.patches"
-_ENDING = ("ending", "tests/faults/test_readers_at_exit.py")
-_ADAPTS = ("keras.changes.adapting", "tests/keras/test_adapting.py")
+_ENDS = Change(
+    "raises SystemExit in a daemon thread, at the end of the process",
+    *("ending", "tests/faults/test_readers_at_exit.py"),
+)
+_HOST_DATASETS = Change(
+    "builds datasets for the host, in an IPU's scope too",
+    *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
+)
+_ADAPTS = Change(
+    "reads its data on the host, in an IPU's scope too",
+    *("keras.changes.adapting", "tests/keras/test_adapting.py"),
+)
 CHANGES = {
     "tensorflow.python.client.session.BaseSession.run": Change(
         "raises what a signal's handler raises, such as KeyboardInterrupt",
         *("queues.interrupt", "tests/faults/test_signals.py"),
     ),
     "tensorflow.python.eager.context.Context.call_function": Change(
-        "the same; an error in it also ends the programs that it started",
+        "raises what a signal's handler raises, such as KeyboardInterrupt; an error in a "
+        "call also ends the programs that it started",
         *("queues.interrupt", "tests/faults/test_signals.py"),
     ),
     "tensorflow.python.eager.polymorphic_function.polymorphic_function."
-    "Function.__call__": Change(
-        "raises SystemExit in a daemon thread, at the end of the process",
-        *_ENDING,
-    ),
+    "Function.__call__": _ENDS,
     "tensorflow.python.eager.polymorphic_function.concrete_function."
-    "ConcreteFunction.__call__": Change("likewise", *_ENDING),
+    "ConcreteFunction.__call__": _ENDS,
     "tensorflow.python.eager.polymorphic_function.concrete_function."
     "ConcreteFunction._call_flat": Change(
         "refuses a strategy's program with results of float64 before it runs",
         *("device.program.float64", "tests/programs/test_float64.py"),
     ),
-    "tensorflow.python.framework.ops.Graph._create_op_internal": Change(
-        "raises SystemExit in a daemon thread, at the end of the process", *_ENDING
-    ),
-    "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal": Change(
-        "likewise", *_ENDING
-    ),
-    "tensorflow.python.pywrap_tfe.TFE_Py_FastPathExecute": Change("likewise", *_ENDING),
-    "tensorflow.python.pywrap_tfe.TFE_Py_Execute": Change("likewise", *_ENDING),
-    "tensorflow.python.pywrap_tfe.TFE_Py_ExecuteCancelable": Change(
-        "likewise", *_ENDING
-    ),
+    "tensorflow.python.framework.ops.Graph._create_op_internal": _ENDS,
+    "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal": _ENDS,
+    "tensorflow.python.pywrap_tfe.TFE_Py_FastPathExecute": _ENDS,
+    "tensorflow.python.pywrap_tfe.TFE_Py_Execute": _ENDS,
+    "tensorflow.python.pywrap_tfe.TFE_Py_ExecuteCancelable": _ENDS,
     "tensorflow.python.eager.cancellation.context": Change(
         "gives each call of a function its own cancellation manager",
         *("queues.interrupt", "tests/queues/test_two_callers.py"),
@@ -70,20 +72,15 @@ CHANGES = {
         *("device.queue_hooks", "tests/device/test_device.py"),
     ),
     "tensorflow.python.framework.ops.Graph.device": Change(
-        "the same, in a graph", *("device.queue_hooks", "tests/device/test_device.py")
+        "refuses /device:IPU:16 and above in a graph: no such simulated IPU exists",
+        *("device.queue_hooks", "tests/device/test_device.py"),
     ),
     "tensorflow.python.data.ops.dataset_ops.DatasetV2.__iter__": Change(
         "feeds the IPU inside the scope of a strategy that requests it",
         *("device.program.strategy", "tests/device/test_strategy.py"),
     ),
-    "tensorflow.python.ops.gen_dataset_ops.*": Change(
-        "builds datasets for the host, in an IPU's scope too",
-        *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
-    ),
-    "tensorflow.python.ops.gen_experimental_dataset_ops.*": Change(
-        "likewise",
-        *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
-    ),
+    "tensorflow.python.ops.gen_dataset_ops.*": _HOST_DATASETS,
+    "tensorflow.python.ops.gen_experimental_dataset_ops.*": _HOST_DATASETS,
     "tensorflow.python.data.ops.dataset_ops.DatasetV2._GeneratorState."
     "iterator_completed": Change(
         "accepts the end of a generator that no element was requested from",
@@ -110,10 +107,12 @@ CHANGES = {
         *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.ops.gen_image_ops.*": Change(
-        "the same, for crops and boxes", *(_SEEDS, "tests/ops/test_samplers.py")
+        "builds random crops and boxes that draw the device's seeds, on an IPU",
+        *(_SEEDS, "tests/ops/test_samplers.py"),
     ),
     "tensorflow.python.ops.gen_candidate_sampling_ops.*": Change(
-        "the same, for classes; warns about those that the device's seed does not reach",
+        "builds samplers of classes that draw the device's seeds, on an IPU; warns about "
+        "those that the device's seed does not reach",
         *(_SEEDS, "tests/ops/test_samplers.py"),
     ),
     "tensorflow.python.ops.gen_nn_ops.*": Change(
@@ -133,7 +132,8 @@ CHANGES = {
         *("tf_patches.resize_gradient", "tests/keras/test_legacy_strategies.py"),
     ),
     "tensorflow._api.v2.raw_ops.*": Change(
-        "the same, for tf.raw_ops", *(_SEEDS, "tests/device/test_seeds.py")
+        "builds tf.raw_ops' random ops so that they draw the device's seeds, on an IPU",
+        *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.keras": Change(
         "becomes the Keras in use, for programs that import it by this name",
@@ -159,21 +159,11 @@ CHANGES = {
         "selects Keras's other implementation in a program, since XLA lacks its bincount",
         *("keras.changes.encoding", "tests/keras/test_keras_images.py"),
     ),
-    "keras.src.layers.preprocessing.discretization.Discretization.adapt": Change(
-        "reads its data on the host, in an IPU's scope too", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.integer_lookup.IntegerLookup.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.normalization.Normalization.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.string_lookup.StringLookup.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.text_vectorization.TextVectorization.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
+    "keras.src.layers.preprocessing.discretization.Discretization.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.integer_lookup.IntegerLookup.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.normalization.Normalization.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.string_lookup.StringLookup.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.text_vectorization.TextVectorization.adapt": _ADAPTS,
     "keras.src.random.seed_generator.SeedGenerator.next": Change(
         "draws the device's seeds on an IPU whose seed was reset",
         *(_SEEDS, "tests/device/test_seeds.py"),
@@ -195,7 +185,7 @@ CHANGES = {
         *("device.program.plain_loops", "tests/parallel/test_plain_loops.py"),
     ),
     "tensorflow.python.ops.control_flow_ops.WhileContext.BuildLoop": Change(
-        "likewise, in a version 1 graph",
+        "accumulates gradients in a loop of TensorFlow's own, in a version 1 graph",
         *("device.program.plain_loops", "tests/parallel/test_plain_loops.py"),
     ),
     "tensorflow.python.ops.gen_logging_ops._assert": Change(
