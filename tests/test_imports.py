@@ -1,12 +1,12 @@
 """The direction of dependencies: each layer may use only what stands below it."""
 
 import ast
-import functools
 import importlib
-from pathlib import Path
+import itertools
+import re
 
 import pytest
-from module_imports import MODULES, PACKAGE, module_of, python_files
+from module_imports import MODULES, PACKAGE, all_arrows, circles, python_files
 
 # What a part of the package may import of the package: the picture in CONTRIBUTING.md. A
 # part is a folder without folders, or a file next to folders. Each may import itself and
@@ -234,6 +234,8 @@ ALLOWED = {
     "run": {"_quiet_import", "_native", "compat", "render"},
     "__init__": {"_native", "_version", "graphcore_names"},
 }
+# The parts below the queues: folders need not name them as what they use.
+GROUND = {*itertools.takewhile(lambda part: part != "queues", ALLOWED)}
 # Arrows that go up, and why; not one more.
 UPWARD = {
     # IPUConfig.configure_ipu_system, of Graphcore's API.
@@ -262,46 +264,6 @@ BY_NAME = {
 def part_of(module: str) -> str:
     """The part of the package that a module belongs to; see ALLOWED."""
     return module if module in ALLOWED else module.rpartition(".")[0]
-
-
-def imported(path: Path) -> set[str]:
-    """The modules of the package that a file imports, wherever in the file it does."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide the direction"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        for name in names:
-            root, _, inner = name.partition(".")
-            if root != "ipufeed":
-                continue
-            while inner and inner not in MODULES:
-                inner = inner.rpartition(".")[0]
-            found.add(inner or "__init__")
-    return found - {module_of(path)}
-
-
-@functools.cache
-def all_arrows() -> frozenset[tuple[str, str]]:
-    """Each import of the package, as (module, module). Made once, by the first test."""
-    return frozenset(
-        (module, target)
-        for module, path in MODULES.items()
-        for target in imported(path)
-    )
-
-
-def circles(arrows: set[tuple[str, str]]) -> set[str]:
-    """What is left when all without an arrow in, or without one out, has been taken."""
-    while True:
-        ends = {one for one, _ in arrows} & {other for _, other in arrows}
-        inner = {(one, other) for one, other in arrows if {one, other} <= ends}
-        if inner == arrows:
-            return {one for one, _ in arrows}
-        arrows = inner
 
 
 def test_a_file_imports_only_what_is_below_it():
@@ -377,9 +339,41 @@ def test_each_folder_says_what_lives_there():
         doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
 
         assert len(doc.splitlines()) >= 3, folder
-        assert "Uses" in doc.split() or folder == PACKAGE, (
-            f"{folder}: add what it may use"
-        )
+
+
+def used_by(folder: str) -> set[str]:
+    """What the table lets a folder use, as its docstring names it.
+
+    Folders of the same package by their names, others as `ipufeed.NAME`; the ground floor
+    is left out.
+    """
+    package, _, inner = folder.partition(".")
+    parts = [part for part in ALLOWED if part == folder]
+    if not inner:
+        parts += [part for part in ALLOWED if part.startswith(f"{package}.")]
+    names = set()
+    for target in {each for part in parts for each in ALLOWED[part]} - GROUND:
+        top = target.partition(".")[0]
+        if inner and target.startswith(f"{package}."):
+            names.add(target.removeprefix(f"{folder}.").removeprefix(f"{package}."))
+        elif inner or top != package:
+            names.add(f"ipufeed.{top}")
+    return names
+
+
+def test_each_folder_names_what_it_uses():
+    """The sentence `Uses a, b and c.` of its docstring is the table's row."""
+    wrong = {}
+    for folder in {path.parent for path in python_files()} - {PACKAGE}:
+        name = ".".join(folder.relative_to(PACKAGE).parts)
+        doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        found = re.findall(r"\bUses\s+(.+?)(?:\.(?=\s|$)|:)", doc, re.DOTALL)
+        named = {*re.split(r",\s+|\s+and\s+", " ".join(found))}
+        used = used_by(name) or {"no other folder"}
+        if len(found) != 1 or named != used:
+            wrong[name] = f"Uses {', '.join(sorted(used))}."
+
+    assert not wrong
 
 
 FORWARDED = {

@@ -6,8 +6,8 @@
     stages.py     checks of where the time goes
     check.py      a check and its rows      table.py   the rows as text
 
-stdout is the JSON; the table goes to stderr, row by row. Uses ipufeed.benchmark as a
-program does, and its package device.
+stdout is the JSON; the table goes to stderr, row by row. Uses device, measuring,
+process, result and ipufeed.benchmark.
 """
 
 from __future__ import annotations
