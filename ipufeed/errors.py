@@ -72,7 +72,7 @@ class NothingToCompareError(ComparisonError):
 
 
 class SourceError(IpufeedError, ValueError):
-    """A source of `ipufeed.sources` cannot read its files as requested."""
+    """Files cannot be read as requested: those of a dataset, or an executable."""
 
 
 class DamagedFileError(SourceError):
@@ -80,7 +80,8 @@ class DamagedFileError(SourceError):
 
     Attributes:
         path: The file.
-        offset: Offset of the damaged record in bytes, after decompression.
+        offset: Offset of the damaged record in bytes, after decompression; 0 in files
+            without records, such as executables.
         record: Index of the damaged record: the number of whole records before it.
     """
 

@@ -61,14 +61,15 @@ ALLOWED = {
     "executable.hlo": {"_native"},
     "executable.program": {
         *("executable.hlo", "device.config", "device.flags", "device.system"),
-        *("_native", "no_effect", "render"),
+        *("_native", "errors", "no_effect", "render"),
     },
     "executable.store": {
         *("executable.program", "device.log", "device.flags"),
-        *("_native", "process_state"),
+        *("_native", "errors", "process_state"),
     },
     "executable.explanation": {
         *("executable.hlo", "executable.program", "executable.store", "render"),
+        "errors",
     },
     "executable.tracing": {
         *("executable.program", "executable.store", "device.log", "_native"),

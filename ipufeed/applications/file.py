@@ -21,8 +21,8 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2
 
 from ipufeed._version import __version__
 from ipufeed.applications.signature import Role, Signature
+from ipufeed.errors import DamagedFileError
 from ipufeed.executable.program.file_format import (
-    DamagedFileError,
     Entry,
     JsonObject,
     inflate,

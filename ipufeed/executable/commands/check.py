@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from ipufeed.errors import DamagedFileError
 from ipufeed.executable.commands.common import (
     FOUND_BAD,
     OK,
@@ -12,7 +13,6 @@ from ipufeed.executable.commands.common import (
     folder_of,
     wrapped,
 )
-from ipufeed.executable.program.file_format import DamagedFileError
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.cache import read_trusted
 from ipufeed.render.terminal_text import printable

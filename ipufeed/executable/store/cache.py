@@ -26,7 +26,8 @@ from pathlib import Path
 
 from ipufeed.device.flags import flags
 from ipufeed.device.log import LOGGER
-from ipufeed.executable.program.file_format import DamagedFileError, Entry, pack, unpack
+from ipufeed.errors import DamagedFileError
+from ipufeed.executable.program.file_format import Entry, pack, unpack
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.counters import COUNTERS
 
