@@ -30,7 +30,7 @@ ALLOWED = {
     "_native": {"_entry_points", "ending", "errors"},
     "queues": {
         *("checks", "errors", "no_effect", "ending", "once"),
-        *("_native", "tf_patches", "tf_types"),
+        *("_native", "process_state", "tf_patches", "tf_types"),
     },
     "sources": {"tf_types", "checks", "errors", "_native"},
     # The simulated IPU.
@@ -111,13 +111,14 @@ ALLOWED = {
     "parallel": {"parallel.timelines"},  # its public name
     # Graphcore's operations.
     "ops.codelets": {"tf_types"},
-    "ops.host": {"checks", "tf_types"},
+    "ops.host": {"checks", "process_state", "tf_types"},
     "ops.quarter": {"tf_types"},
     "ops.losses": {"device.program", "tf_types"},
     "ops": {
         *("ops.codelets", "ops.host", "ops.losses", "parallel.pipeline"),
         *("device.program", "device.random", "queues"),
         *("_native", "checks", "errors", "no_effect", "once", "tf_types"),
+        "process_state",
     },
     # What programs import next to Graphcore's package.
     "programs": {
@@ -157,7 +158,7 @@ ALLOWED = {
     "benchmark.report": {"executable.tracing", "render"},
     "benchmark.result": {"benchmark.report", "checks", "render"},
     "benchmark.graph": {"tf_types", "_native", "python_ops", "render"},
-    "benchmark.loaders": {"errors", "interruptible", "tf_types"},
+    "benchmark.loaders": {"errors", "interruptible", "process_state", "tf_types"},
     "benchmark.load": {
         *("benchmark.loaders", "benchmark.process"),
         *("_native", "_quiet_import", "checks", "errors", "tf_types"),

@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 from ipufeed.device.system import system
+from ipufeed.process_state import STATE
 
 
 def cluster() -> tuple[int, int]:
@@ -90,6 +91,11 @@ def init() -> None:
 
 
 _ipus_per_replica = 1
+
+
+@STATE.part("popdist")
+def _forget() -> None:
+    set_ipus_per_replica(1)
 
 
 def set_ipus_per_replica(number: int) -> None:

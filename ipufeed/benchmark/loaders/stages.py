@@ -21,10 +21,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.benchmark.loaders.kinds import Kind, Loader, has_class
+from ipufeed.process_state import STATE
 
 MOST_SECONDS = 5.0
 # TaskStatsHooks of pipelines that were built since `listen`; Any: a class of SPDL.
 _hooks: list[Any] = []
+
+
+@STATE.part("loader stages")
+def _forget() -> None:
+    _hooks.clear()
 
 
 @dataclass(frozen=True)
