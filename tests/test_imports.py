@@ -131,13 +131,13 @@ ALLOWED = {
     "applications": {
         *("executable.program", "executable.store", "ops", "parallel.pipeline"),
         *("device.log", "device.program", "device.system", "queues", "checks"),
-        *("errors", "process_state", "tf_types", "_version"),
+        *("errors", "process_state", "tf_patches", "tf_types", "_version"),
     },
     # Keras models.
     "keras.layers": {"checks", "no_effect", "tf_types"},
     "keras.losses": set(),
     "keras.changes": {"device.program", "device.random", "tf_patches", "tf_types"},
-    "keras.pipeline": {"checks", "device.program", "tf_types"},
+    "keras.pipeline": {"checks", "device.program", "tf_patches", "tf_types"},
     "keras.optimizers": {
         "tf_types",
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),

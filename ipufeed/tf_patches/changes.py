@@ -1,13 +1,14 @@
 """Table of the attributes of TensorFlow and Keras that ipufeed replaces, with reasons.
 
-`replace` accepts only the changes of this table, which is the checklist for an upgrade of
-TensorFlow. All are of TensorFlow 2.21 and Keras 3.12 or later. The replacements themselves
-are in the modules of their layers.
+`replace` and `add_entry` accept only the changes of this table, which is the checklist for
+an upgrade of TensorFlow. All are of TensorFlow 2.21, tf_keras 2.21 and Keras 3.12 or later.
+The replacements themselves are in the modules of their layers.
 """
 
 from __future__ import annotations
 
 import types
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 
@@ -38,6 +39,39 @@ _HOST_DATASETS = Change(
 _ADAPTS = Change(
     "reads its data on the host, in an IPU's scope too",
     *("keras.changes.adapting", "tests/keras/test_adapting.py"),
+)
+_CALLS = Change(
+    "runs models of an IPUStrategy as compiled programs",
+    *("keras.install", "tests/keras/test_fit.py"),
+)
+_COMPILE = Change(
+    "checks and keeps what a model's programs need, for models of an IPUStrategy",
+    *("keras.install", "tests/keras/test_keras_steps.py"),
+)
+_SAVES = Change(
+    "writes the IPU options of a model to its file",
+    *("keras.install", "tests/keras/test_keras_saving.py"),
+)
+_METHODS = Change(
+    "Graphcore's set_... methods, and those of stages: names that Keras does not have",
+    *("keras.install", "tests/keras/test_keras_options.py"),
+)
+_LAYERS = Change(
+    "forgets the stages of a Sequential whose layers change",
+    *("keras.install", "tests/keras/test_keras_pipeline.py"),
+)
+_STAGES = Change(
+    "records the PipelineStage that a layer or its call is made in",
+    *("keras.pipeline.scope", "tests/keras/test_keras_pipeline.py"),
+)
+_LEGACY = "keras.changes.legacy"
+_STRATEGIES = "tests/keras/test_legacy_strategies.py"
+_KERAS_3 = "keras.src.models.model.Model"
+_TRAINER_3 = "keras.src.backend.tensorflow.trainer.TensorFlowTrainer"
+_KERAS_2 = "tf_keras.src.engine.training.Model"
+_CALLED = (
+    *("fit", "evaluate", "predict"),
+    *("train_on_batch", "test_on_batch", "predict_on_batch"),
 )
 CHANGES = {
     "tensorflow.python.client.session.BaseSession.run": Change(
@@ -209,6 +243,57 @@ CHANGES = {
         "refuses queue operations in tf.vectorized_map, which would lose elements",
         *("tf_patches.vectorized_map", "tests/queues/test_order.py"),
     ),
+    "tensorflow.compat.v1.layers.*": Change(
+        "has the layers of version 1 again, which TensorFlow keeps without public names",
+        *("tf_patches.removed_names", "tests/test_compat.py"),
+    ),
+    "tensorflow.python.ops.script_ops._py_funcs._funcs.*": Change(
+        "has the functions that a SavedModel's calls of an engine name by their tokens",
+        *("applications.saved_calls", "tests/applications/test_embedded_runtime.py"),
+    ),
+    # Methods of models.
+    **{f"{kind}.{name}": _CALLS for kind in (_TRAINER_3, _KERAS_2) for name in _CALLED},
+    "keras.src.trainers.trainer.Trainer.compile": _COMPILE,
+    f"{_KERAS_2}.compile": _COMPILE,
+    f"{_KERAS_3}.get_build_config": _SAVES,
+    f"{_KERAS_2}.get_build_config": _SAVES,
+    f"{_KERAS_3}.*": _METHODS,
+    f"{_KERAS_2}.*": _METHODS,
+    "keras.src.models.sequential.Sequential.add": _LAYERS,
+    "keras.src.models.sequential.Sequential.pop": _LAYERS,
+    "keras.src.layers.layer.Layer.__new__": _STAGES,
+    "keras.src.ops.node.Node.__new__": _STAGES,
+    "tf_keras.src.engine.base_layer.Layer.__new__": _STAGES,
+    "tf_keras.src.engine.node.Node.__new__": _STAGES,
+    f"{_KERAS_2}.build_from_config": Change(
+        "restores the IPU options of a saved model when it is loaded",
+        *("keras.legacy_keras", "tests/keras/test_legacy_keras.py"),
+    ),
+    # Restrictions of tf_keras, lifted in the scope of an IPUStrategy.
+    "tf_keras.src.engine.base_preprocessing_layer.PreprocessingLayer.adapt": Change(
+        "reads its data on the host, in an IPU's scope too",
+        *(_LEGACY, "tests/keras/test_adapting.py"),
+    ),
+    "tf_keras.src.mixed_precision.loss_scale_optimizer.strategy_supports_loss_scaling": (
+        Change("allows float16 policies and loss scales", *(_LEGACY, _STRATEGIES))
+    ),
+    "tf_keras.src.optimizers.utils.all_reduce_sum_gradients": Change(
+        "adds up the gradients of replicas", *(_LEGACY, _STRATEGIES)
+    ),
+    "tf_keras.src.losses.Loss._get_reduction": Change(
+        "allows a loss with the default reduction in a custom training step",
+        *(_LEGACY, _STRATEGIES),
+    ),
+    "tf_keras.src.layers.rnn.base_rnn.RNN.__init__": Change(
+        "allows stateful recurrent layers", *(_LEGACY, _STRATEGIES)
+    ),
+    "tf_keras.src.callbacks.BackupAndRestore.__init__": Change(
+        "allows the callback BackupAndRestore", *(_LEGACY, _STRATEGIES)
+    ),
+    "tf_keras.src.layers.preprocessing.preprocessing_utils.dense_bincount": Change(
+        "adds up one-hot vectors in a program, since XLA lacks bincount",
+        *(_LEGACY, "tests/keras/test_legacy_encodings.py"),
+    ),
 }
 
 
@@ -221,6 +306,28 @@ def replace(owner: types.ModuleType | type, name: str, replacement: object) -> N
     place = owner.__name__
     if isinstance(owner, type):
         place = f"{owner.__module__}.{owner.__qualname__}"
+    _require_row(place, name)
+    setattr(owner, name, replacement)
+
+
+def add_entry(
+    place: str, entries: MutableMapping[str, object], name: str, value: object
+) -> None:
+    """Adds an entry to a table of TensorFlow, such as the names of a lazy module.
+
+    Args:
+        place: The table's name in CHANGES.
+        entries: The table.
+        name: The entry's name.
+        value: The entry.
+
+    Raises:
+        KeyError: The change is not in the table of changes.
+    """
+    _require_row(place, name)
+    entries[name] = value
+
+
+def _require_row(place: str, name: str) -> None:
     if f"{place}.{name}" not in CHANGES and f"{place}.*" not in CHANGES:
         raise KeyError(f"{place}.{name} is replaced, and CHANGES has no row for it")
-    setattr(owner, name, replacement)
