@@ -27,6 +27,7 @@ Errors that a dataset raises keep TensorFlow's type (`tf.errors`).
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 
@@ -148,3 +149,10 @@ class MeasurementInterrupted(KeyboardInterrupt):
     def __init__(self, result: Any = None) -> None:
         super().__init__("the measurement was interrupted")
         self.result = result
+
+
+def frames_from(frames: TracebackType | None, path: str) -> TracebackType | None:
+    """Cuts a traceback to begin at its first frame in a file; None if it has none."""
+    while frames is not None and frames.tb_frame.f_code.co_filename != path:
+        frames = frames.tb_next
+    return frames

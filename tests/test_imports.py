@@ -65,17 +65,17 @@ ALLOWED = {
     },
     "executable.store": {
         *("executable.program", "device.log", "device.flags"),
-        *("_native", "errors", "process_state"),
+        *("_native", "errors", "process_state", "render"),
     },
     "executable.explanation": {
         *("executable.hlo", "executable.program", "executable.store", "render"),
         "errors",
     },
     "executable.tracing": {
-        *("executable.program", "executable.store", "device.log", "_native"),
+        *("executable.program", "device.log", "_native", "render"),
     },
     "executable.report": {
-        *("executable.hlo", "executable.program", "executable.store"),
+        *("executable.hlo", "executable.program"),
         *("device.log", "device.system", "_version", "render"),
         "process_state",
     },
@@ -84,7 +84,7 @@ ALLOWED = {
         *("executable.tracing", "executable.report"),
         *("device.log", "device.config", "device.flags", "device.system"),
         *("device.program", "queues", "_native", "errors"),
-        "process_state",
+        *("checks", "process_state", "render"),
     },
     "executable.commands": {
         *("executable.hlo", "executable.program", "executable.store"),
@@ -125,23 +125,23 @@ ALLOWED = {
         *("ops", "parallel.collectives", "parallel.optimizers"),
         *("device.config", "device.flags", "device.program", "device.system"),
         *("queues", "_native", "checks", "no_effect", "process_state"),
-        "tf_types",
+        *("render", "tf_types"),
     },
     # Programs in files.
     "applications": {
         *("executable.program", "executable.store", "ops", "parallel.pipeline"),
         *("device.log", "device.program", "device.system", "queues", "checks"),
-        *("errors", "process_state", "tf_patches", "tf_types", "_version"),
+        *("errors", "process_state", "render", "tf_patches", "tf_types", "_version"),
     },
     # Keras models.
-    "keras.layers": {"checks", "no_effect", "tf_types"},
+    "keras.layers": {"checks", "no_effect", "tf_patches", "tf_types"},
     "keras.losses": set(),
     "keras.changes": {"device.program", "device.random", "tf_patches", "tf_types"},
     "keras.pipeline": {"checks", "device.program", "tf_patches", "tf_types"},
     "keras.optimizers": {
         "tf_types",
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),
-        *("device.program", "device.system", "no_effect"),
+        *("device.program", "device.system", "no_effect", "tf_patches"),
     },
     "keras.checks": {"checks", "device.program", "errors", "python_ops", "tf_types"},
     "keras.data": {"keras.checks", "tf_types"},
@@ -189,12 +189,12 @@ ALLOWED = {
         "tf_types",
         *("benchmark.loaders", "benchmark.measuring", "benchmark.result"),
         *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
-        *("checks", "interruptible"),
+        *("checks", "interruptible", "render"),
     },
     "benchmark.scaleout": {
         "tf_types",
         *("benchmark.load", "benchmark.graph", "benchmark.measuring"),
-        *("benchmark.process", "benchmark.result", "_native", "errors"),
+        *("benchmark.process", "benchmark.result", "_native", "errors", "render"),
     },
     "benchmark.plugin": {
         *("benchmark.comparing", "benchmark.measuring", "benchmark.report", "errors"),
@@ -233,7 +233,7 @@ ALLOWED = {
         *("ops", "programs"),
         *("once", "queues", "tf_patches", "tf_types"),
     },
-    "run": {"_quiet_import", "_native", "compat", "render"},
+    "run": {"_quiet_import", "_native", "compat", "errors", "render"},
     "__init__": {"_native", "_version", "graphcore_names"},
 }
 # The parts below the queues: folders need not name them as what they use.

@@ -33,6 +33,7 @@ from ipufeed.benchmark.scaleout.cluster import Cluster
 from ipufeed.benchmark.scaleout.settings import ServiceSettings
 from ipufeed.benchmark.scaleout.watch import ServiceLostError, Watch, connect
 from ipufeed.errors import ScaleOutError
+from ipufeed.render.units import duration
 from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
@@ -324,15 +325,15 @@ def death_warnings(
     found: list[WarningSection] = []
     for death in section["deaths"]:
         message = (
-            f"The {death['process']} ended {death['seconds']:.3g} s after the first "
+            f"The {death['process']} ended {duration(death['seconds'])} after the first "
             f"element ({death['how']}), when {death['elements']:,} elements had come."
         )
         if death["process"] != "dispatcher":
             message += " " + PROMISES[section["sharding"]]
             if silent:
                 message += (
-                    f" No element came in the last {silent:.2g} s of the run: measure for "
-                    "longer (--seconds) to see whether any still does."
+                    f" No element came in the last {duration(silent)} of the run: measure "
+                    "for longer (--seconds) to see whether any still does."
                 )
         found.append({"code": "worker_died", "message": message})
     return found

@@ -1,4 +1,4 @@
 """autoReport's reports: memory, cost and graph of a program, and an HTML page of them.
 
-Uses hlo, program, store and ipufeed.device.
+Uses hlo, program and ipufeed.device.
 """
