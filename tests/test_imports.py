@@ -158,7 +158,9 @@ ALLOWED = {
     "benchmark.report": {"executable.tracing", "render"},
     "benchmark.result": {"benchmark.report", "checks", "render"},
     "benchmark.graph": {"tf_types", "_native", "python_ops", "render"},
-    "benchmark.loaders": {"errors", "interruptible", "process_state", "tf_types"},
+    "benchmark.loaders": {
+        *("benchmark.result", "errors", "interruptible", "process_state", "tf_types"),
+    },
     "benchmark.load": {
         *("benchmark.loaders", "benchmark.process"),
         *("_native", "_quiet_import", "checks", "errors", "tf_types"),

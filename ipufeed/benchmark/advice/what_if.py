@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
+from ipufeed.benchmark.result.sections import WhatIfSection
 from ipufeed.benchmark.result.settings import SettingError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _nodes_of_stage(question: WhatIf, names: Mapping[str, str]) -> list[str]:
     return nodes
 
 
-def answer(question: WhatIf, explanation: Explanation) -> dict[str, Any]:
+def answer(question: WhatIf, explanation: Explanation) -> WhatIfSection:
     """Returns the predicted rate, and the bottleneck of the changed pipeline.
 
     Raises:
