@@ -18,9 +18,8 @@ from pathlib import Path
 from types import TracebackType
 
 from ipufeed.errors import frames_from
+from ipufeed.exit_codes import BAD_INPUT
 from ipufeed.render.terminal import HelpFormatter
-
-BAD_INPUT = 2
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,6 +14,7 @@ from module_imports import MODULES, PACKAGE, all_arrows, circles, python_files
 # nothing of Python's.
 ALLOWED = {
     "errors": set(),
+    "exit_codes": set(),
     "checks": set(),
     "tf_types": set(),
     "_version": set(),
@@ -89,9 +90,9 @@ ALLOWED = {
     "executable.commands": {
         *("executable.hlo", "executable.program", "executable.store"),
         *("executable.explanation", "executable.report"),
-        *("_native", "_quiet_import", "errors", "render"),
+        *("_native", "_quiet_import", "errors", "exit_codes", "render"),
     },
-    "executable.__main__": {"executable.commands", "errors", "render"},
+    "executable.__main__": {"executable.commands", "errors", "exit_codes", "render"},
     "executable": set(),
     # Programs of several IPUs.
     "parallel.collectives": {
@@ -204,14 +205,14 @@ ALLOWED = {
     },
     "benchmark.cli.options": {
         *("benchmark.advice", "benchmark.comparing", "benchmark.device"),
-        *("benchmark.result", "benchmark.scaleout", "render"),
+        *("benchmark.result", "benchmark.scaleout", "exit_codes", "render"),
     },
     "benchmark.cli": {
         *("tf_types", "benchmark.cli.options", "benchmark.advice", "benchmark.cold"),
         *("benchmark.comparing", "benchmark.device", "benchmark.load"),
         *("benchmark.loaders", "benchmark.measuring", "benchmark.process"),
         *("benchmark.report", "benchmark.result", "benchmark.scaleout", "errors"),
-        "render",
+        *("exit_codes", "render"),
     },
     "benchmark": {  # its public names, loaded at their first use
         *("benchmark.advice", "benchmark.comparing", "benchmark.measuring"),
@@ -223,6 +224,7 @@ ALLOWED = {
     "benchmark.selftest": {
         *("benchmark", "benchmark.device", "benchmark.measuring", "benchmark.process"),
         *("benchmark.result", "tf_types", "_native", "_quiet_import", "render"),
+        "exit_codes",
     },
     "benchmark.__main__": {"benchmark.cli", "benchmark.process"},
     # What a program imports first.
@@ -235,7 +237,7 @@ ALLOWED = {
         *("ops", "programs"),
         *("once", "queues", "tf_patches", "tf_types"),
     },
-    "run": {"_quiet_import", "_native", "compat", "errors", "render"},
+    "run": {"_quiet_import", "_native", "compat", "errors", "exit_codes", "render"},
     "__init__": {"_native", "_version", "graphcore_names"},
 }
 # The parts below the queues: folders need not name them as what they use.

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.cli.base import code_of
 from ipufeed.benchmark.cli.options.compare import (
-    BAD_INPUT,
     CODES,
-    HELD,
     add_gate,
     with_negative_values,
 )
 from ipufeed.benchmark.process.streams import open_missing_streams, print_message
 from ipufeed.errors import ComparisonError
+from ipufeed.exit_codes import BAD_INPUT, OK
 from ipufeed.render.terminal import HelpFormatter
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def main(arguments: list[str]) -> int:
         return BAD_INPUT
     if not options.quiet:
         print("\n".join(verdict_lines(comparison)), file=sys.stderr, flush=True)
-    return HELD if comparison.gate is None else CODES[comparison.gate["verdict"]]
+    return OK if comparison.gate is None else CODES[comparison.gate["verdict"]]
 
 
 def _split(

@@ -34,6 +34,7 @@ from ipufeed.errors import (
     NativeLibraryError,
     ScaleOutError,
 )
+from ipufeed.exit_codes import BAD_INPUT, NOTHING_MEASURED, OK
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
@@ -47,7 +48,6 @@ SUBCOMMANDS = {
     "report": "ipufeed.benchmark.cli.report",
     "selftest": "ipufeed.benchmark.selftest",
 }
-OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -29,8 +29,6 @@ from ipufeed.render.terminal_text import printable
 if TYPE_CHECKING:
     from ipufeed.executable.program.program import Program
 
-OK, FOUND_BAD, BAD_INPUT = 0, 1, 2
-
 NO_FOLDER = (
     "Which folder? Name one, or set it: "
     "TF_POPLAR_FLAGS=--executable_cache_path=/tmp/executables"
