@@ -7,6 +7,19 @@
 a pipeline's speed; `ipufeed.dataset_benchmark.dataset_benchmark` gives Graphcore's JSON.
 
 Import it before TensorFlow runs its first op: TensorFlow lists its devices once.
+
+Each layer imports only what stands below it (CONTRIBUTING.md has a line for each folder):
+
+    __main__, run, compat                        what people type, and Graphcore's names
+    benchmark   keras   programs   applications  what they use it for
+    ops   parallel
+    executable                                   compiled programs: cache, reports, traces
+    device                                       the simulated IPU
+    queues   sources                             its feeds; datasets from files
+    _native and other files                      ground: errors, checks, process state
+    render   tf_patches                          text; what is changed in TensorFlow
+
+`connect` joins the layers when the package is imported.
 """
 
 from __future__ import annotations

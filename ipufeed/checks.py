@@ -173,3 +173,8 @@ def shape_with_room(shape: list[int], name: str) -> list[int]:
 def is_within(value: float, low: float, high: float) -> bool:
     """Whether a number is finite and in [low, high]."""
     return math.isfinite(value) and low <= value <= high
+
+
+def is_power_of_two(number: int) -> bool:
+    """Whether a number is 1, 2, 4, ..."""
+    return number > 0 and number & (number - 1) == 0

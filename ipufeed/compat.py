@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import os
 import sys
 import types
 from pathlib import Path
@@ -190,8 +189,7 @@ def _put_elsewhere(name: str) -> None:
 
 def _put_into_keras(package: types.ModuleType) -> None:
     """Makes the modules of OWN importable from Graphcore's package and from Keras."""
-    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
-    kinds = LEGACY_KERAS if legacy else KERAS
+    kinds = LEGACY_KERAS if frozen_keras.is_legacy() else KERAS
     for name, own in OWN.items():
         module = importlib.import_module(own)
         sys.modules[f"{ALIAS}.{name}"] = module

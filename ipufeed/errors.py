@@ -27,6 +27,7 @@ Errors that a dataset raises keep TensorFlow's type (`tf.errors`).
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 
@@ -72,7 +73,7 @@ class NothingToCompareError(ComparisonError):
 
 
 class SourceError(IpufeedError, ValueError):
-    """A source of `ipufeed.sources` cannot read its files as requested."""
+    """Files cannot be read as requested: those of a dataset, or an executable."""
 
 
 class DamagedFileError(SourceError):
@@ -80,7 +81,8 @@ class DamagedFileError(SourceError):
 
     Attributes:
         path: The file.
-        offset: Offset of the damaged record in bytes, after decompression.
+        offset: Offset of the damaged record in bytes, after decompression; 0 in files
+            without records, such as executables.
         record: Index of the damaged record: the number of whole records before it.
     """
 
@@ -147,3 +149,10 @@ class MeasurementInterrupted(KeyboardInterrupt):
     def __init__(self, result: Any = None) -> None:
         super().__init__("the measurement was interrupted")
         self.result = result
+
+
+def frames_from(frames: TracebackType | None, path: str) -> TracebackType | None:
+    """Cuts a traceback to begin at its first frame in a file; None if it has none."""
+    while frames is not None and frames.tb_frame.f_code.co_filename != path:
+        frames = frames.tb_next
+    return frames

@@ -1,10 +1,18 @@
 """The process-wide state of ipufeed, as one object: `STATE.reset()` restores its start.
 
-    flags  executor  system  programs  blocks  folders  counters  random_ops  warnings
+    flags  executor  system  programs  provided  blocks  folders  counters  random_ops
+    warnings  queue limits  host calls  host embeddings  references  popdist  engines
+    queues by id  loader stages
         --part--> STATE
 
 Each module registers its part when it is imported, so that this one imports none of them.
 A reset does not end threads or programs: call it when nothing runs.
+
+What survives a reset, since it is not set by programs or cannot be undone: replaced
+attributes of TensorFlow, functions that one module gives another at its import, Graphcore's
+names in sys.modules, users' libraries that are loaded (ops/host/user_library), temporary
+folders that are removed at exit, and the number of interrupts, which may only grow
+(queues/interrupt).
 """
 
 from __future__ import annotations

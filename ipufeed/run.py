@@ -17,9 +17,9 @@ import types
 from pathlib import Path
 from types import TracebackType
 
+from ipufeed.errors import frames_from
+from ipufeed.exit_codes import BAD_INPUT
 from ipufeed.render.terminal import HelpFormatter
-
-BAD_INPUT = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,7 +98,7 @@ def run(program: str, arguments: list[str]) -> None:
     except SystemExit:
         raise
     except BaseException as error:
-        _print_frames(_program_frames(error.__traceback__, path))
+        _print_frames(frames_from(error.__traceback__, path))
         raise
 
 
@@ -114,13 +114,6 @@ def _put_first_on_path(folder: str) -> None:
         if os.path.samefile(working, home):
             sys.path.append(working)
     sys.path.insert(0, folder)
-
-
-def _program_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
-    """Cuts a traceback to begin at its first frame in a file; None if it has none."""
-    while frames is not None and frames.tb_frame.f_code.co_filename != path:
-        frames = frames.tb_next
-    return frames
 
 
 def _print_frames(frames: TracebackType | None) -> None:

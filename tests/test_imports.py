@@ -1,12 +1,12 @@
 """The direction of dependencies: each layer may use only what stands below it."""
 
 import ast
-import functools
 import importlib
-from pathlib import Path
+import itertools
+import re
 
 import pytest
-from module_imports import MODULES, PACKAGE, module_of, python_files
+from module_imports import MODULES, PACKAGE, all_arrows, circles, python_files
 
 # What a part of the package may import of the package: the picture in CONTRIBUTING.md. A
 # part is a folder without folders, or a file next to folders. Each may import itself and
@@ -14,6 +14,7 @@ from module_imports import MODULES, PACKAGE, module_of, python_files
 # nothing of Python's.
 ALLOWED = {
     "errors": set(),
+    "exit_codes": set(),
     "checks": set(),
     "tf_types": set(),
     "_version": set(),
@@ -30,7 +31,7 @@ ALLOWED = {
     "_native": {"_entry_points", "ending", "errors"},
     "queues": {
         *("checks", "errors", "no_effect", "ending", "once"),
-        *("_native", "tf_patches", "tf_types"),
+        *("_native", "process_state", "tf_patches", "tf_types"),
     },
     "sources": {"tf_types", "checks", "errors", "_native"},
     # The simulated IPU.
@@ -61,20 +62,21 @@ ALLOWED = {
     "executable.hlo": {"_native"},
     "executable.program": {
         *("executable.hlo", "device.config", "device.flags", "device.system"),
-        *("_native", "no_effect", "render"),
+        *("_native", "errors", "no_effect", "render"),
     },
     "executable.store": {
         *("executable.program", "device.log", "device.flags"),
-        *("_native", "process_state"),
+        *("_native", "errors", "process_state", "render"),
     },
     "executable.explanation": {
         *("executable.hlo", "executable.program", "executable.store", "render"),
+        "errors",
     },
     "executable.tracing": {
-        *("executable.program", "executable.store", "device.log", "_native"),
+        *("executable.program", "device.log", "_native", "render"),
     },
     "executable.report": {
-        *("executable.hlo", "executable.program", "executable.store"),
+        *("executable.hlo", "executable.program"),
         *("device.log", "device.system", "_version", "render"),
         "process_state",
     },
@@ -83,14 +85,14 @@ ALLOWED = {
         *("executable.tracing", "executable.report"),
         *("device.log", "device.config", "device.flags", "device.system"),
         *("device.program", "queues", "_native", "errors"),
-        "process_state",
+        *("checks", "process_state", "render"),
     },
     "executable.commands": {
         *("executable.hlo", "executable.program", "executable.store"),
         *("executable.explanation", "executable.report"),
-        *("_native", "_quiet_import", "errors", "render"),
+        *("_native", "_quiet_import", "errors", "exit_codes", "render"),
     },
-    "executable.__main__": {"executable.commands", "errors", "render"},
+    "executable.__main__": {"executable.commands", "errors", "exit_codes", "render"},
     "executable": set(),
     # Programs of several IPUs.
     "parallel.collectives": {
@@ -110,36 +112,37 @@ ALLOWED = {
     "parallel": {"parallel.timelines"},  # its public name
     # Graphcore's operations.
     "ops.codelets": {"tf_types"},
-    "ops.host": {"checks", "tf_types"},
+    "ops.host": {"checks", "process_state", "tf_types"},
     "ops.quarter": {"tf_types"},
     "ops.losses": {"device.program", "tf_types"},
     "ops": {
         *("ops.codelets", "ops.host", "ops.losses", "parallel.pipeline"),
         *("device.program", "device.random", "queues"),
         *("_native", "checks", "errors", "no_effect", "once", "tf_types"),
+        "process_state",
     },
     # What programs import next to Graphcore's package.
     "programs": {
         *("ops", "parallel.collectives", "parallel.optimizers"),
         *("device.config", "device.flags", "device.program", "device.system"),
         *("queues", "_native", "checks", "no_effect", "process_state"),
-        "tf_types",
+        *("render", "tf_types"),
     },
     # Programs in files.
     "applications": {
         *("executable.program", "executable.store", "ops", "parallel.pipeline"),
         *("device.log", "device.program", "device.system", "queues", "checks"),
-        *("errors", "process_state", "tf_types", "_version"),
+        *("errors", "process_state", "render", "tf_patches", "tf_types", "_version"),
     },
     # Keras models.
-    "keras.layers": {"checks", "no_effect", "tf_types"},
+    "keras.layers": {"checks", "no_effect", "tf_patches", "tf_types"},
     "keras.losses": set(),
     "keras.changes": {"device.program", "device.random", "tf_patches", "tf_types"},
-    "keras.pipeline": {"checks", "device.program", "tf_types"},
+    "keras.pipeline": {"checks", "device.program", "tf_patches", "tf_types"},
     "keras.optimizers": {
         "tf_types",
         *("keras.layers", "parallel.collectives", "parallel.optimizers"),
-        *("device.program", "device.system", "no_effect"),
+        *("device.program", "device.system", "no_effect", "tf_patches"),
     },
     "keras.checks": {"checks", "device.program", "errors", "python_ops", "tf_types"},
     "keras.data": {"keras.checks", "tf_types"},
@@ -156,7 +159,9 @@ ALLOWED = {
     "benchmark.report": {"executable.tracing", "render"},
     "benchmark.result": {"benchmark.report", "checks", "render"},
     "benchmark.graph": {"tf_types", "_native", "python_ops", "render"},
-    "benchmark.loaders": {"errors", "interruptible", "tf_types"},
+    "benchmark.loaders": {
+        *("benchmark.result", "errors", "interruptible", "process_state", "tf_types"),
+    },
     "benchmark.load": {
         *("benchmark.loaders", "benchmark.process"),
         *("_native", "_quiet_import", "checks", "errors", "tf_types"),
@@ -187,12 +192,12 @@ ALLOWED = {
         "tf_types",
         *("benchmark.loaders", "benchmark.measuring", "benchmark.result"),
         *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
-        *("checks", "interruptible"),
+        *("checks", "interruptible", "render"),
     },
     "benchmark.scaleout": {
         "tf_types",
         *("benchmark.load", "benchmark.graph", "benchmark.measuring"),
-        *("benchmark.process", "benchmark.result", "_native", "errors"),
+        *("benchmark.process", "benchmark.result", "_native", "errors", "render"),
     },
     "benchmark.plugin": {
         *("benchmark.comparing", "benchmark.measuring", "benchmark.report", "errors"),
@@ -200,14 +205,14 @@ ALLOWED = {
     },
     "benchmark.cli.options": {
         *("benchmark.advice", "benchmark.comparing", "benchmark.device"),
-        *("benchmark.result", "benchmark.scaleout", "render"),
+        *("benchmark.result", "benchmark.scaleout", "exit_codes", "render"),
     },
     "benchmark.cli": {
         *("tf_types", "benchmark.cli.options", "benchmark.advice", "benchmark.cold"),
         *("benchmark.comparing", "benchmark.device", "benchmark.load"),
         *("benchmark.loaders", "benchmark.measuring", "benchmark.process"),
         *("benchmark.report", "benchmark.result", "benchmark.scaleout", "errors"),
-        "render",
+        *("exit_codes", "render"),
     },
     "benchmark": {  # its public names, loaded at their first use
         *("benchmark.advice", "benchmark.comparing", "benchmark.measuring"),
@@ -219,6 +224,7 @@ ALLOWED = {
     "benchmark.selftest": {
         *("benchmark", "benchmark.device", "benchmark.measuring", "benchmark.process"),
         *("benchmark.result", "tf_types", "_native", "_quiet_import", "render"),
+        "exit_codes",
     },
     "benchmark.__main__": {"benchmark.cli", "benchmark.process"},
     # What a program imports first.
@@ -231,9 +237,11 @@ ALLOWED = {
         *("ops", "programs"),
         *("once", "queues", "tf_patches", "tf_types"),
     },
-    "run": {"_quiet_import", "_native", "compat", "render"},
+    "run": {"_quiet_import", "_native", "compat", "errors", "exit_codes", "render"},
     "__init__": {"_native", "_version", "graphcore_names"},
 }
+# The parts below the queues: folders need not name them as what they use.
+GROUND = {*itertools.takewhile(lambda part: part != "queues", ALLOWED)}
 # Arrows that go up, and why; not one more.
 UPWARD = {
     # IPUConfig.configure_ipu_system, of Graphcore's API.
@@ -262,46 +270,6 @@ BY_NAME = {
 def part_of(module: str) -> str:
     """The part of the package that a module belongs to; see ALLOWED."""
     return module if module in ALLOWED else module.rpartition(".")[0]
-
-
-def imported(path: Path) -> set[str]:
-    """The modules of the package that a file imports, wherever in the file it does."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide the direction"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        for name in names:
-            root, _, inner = name.partition(".")
-            if root != "ipufeed":
-                continue
-            while inner and inner not in MODULES:
-                inner = inner.rpartition(".")[0]
-            found.add(inner or "__init__")
-    return found - {module_of(path)}
-
-
-@functools.cache
-def all_arrows() -> frozenset[tuple[str, str]]:
-    """Each import of the package, as (module, module). Made once, by the first test."""
-    return frozenset(
-        (module, target)
-        for module, path in MODULES.items()
-        for target in imported(path)
-    )
-
-
-def circles(arrows: set[tuple[str, str]]) -> set[str]:
-    """What is left when all without an arrow in, or without one out, has been taken."""
-    while True:
-        ends = {one for one, _ in arrows} & {other for _, other in arrows}
-        inner = {(one, other) for one, other in arrows if {one, other} <= ends}
-        if inner == arrows:
-            return {one for one, _ in arrows}
-        arrows = inner
 
 
 def test_a_file_imports_only_what_is_below_it():
@@ -377,9 +345,41 @@ def test_each_folder_describes_what_it_holds():
         doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
 
         assert len(doc.splitlines()) >= 3, folder
-        assert "Uses" in doc.split() or folder == PACKAGE, (
-            f"{folder}: add what it may use"
-        )
+
+
+def used_by(folder: str) -> set[str]:
+    """What the table lets a folder use, as its docstring names it.
+
+    Folders of the same package by their names, others as `ipufeed.NAME`; the ground floor
+    is left out.
+    """
+    package, _, inner = folder.partition(".")
+    parts = [part for part in ALLOWED if part == folder]
+    if not inner:
+        parts += [part for part in ALLOWED if part.startswith(f"{package}.")]
+    names = set()
+    for target in {each for part in parts for each in ALLOWED[part]} - GROUND:
+        top = target.partition(".")[0]
+        if inner and target.startswith(f"{package}."):
+            names.add(target.removeprefix(f"{folder}.").removeprefix(f"{package}."))
+        elif inner or top != package:
+            names.add(f"ipufeed.{top}")
+    return names
+
+
+def test_each_folder_names_what_it_uses():
+    """The sentence `Uses a, b and c.` of its docstring is the table's row."""
+    wrong = {}
+    for folder in {path.parent for path in python_files()} - {PACKAGE}:
+        name = ".".join(folder.relative_to(PACKAGE).parts)
+        doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        found = re.findall(r"\bUses\s+(.+?)(?:\.(?=\s|$)|:)", doc, re.DOTALL)
+        named = {*re.split(r",\s+|\s+and\s+", " ".join(found))}
+        used = used_by(name) or {"no other folder"}
+        if len(found) != 1 or named != used:
+            wrong[name] = f"Uses {', '.join(sorted(used))}."
+
+    assert not wrong
 
 
 FORWARDED = {

@@ -1,10 +1,14 @@
 """What a process has set and counted is new again after one call."""
 
+import re
 import threading
+from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+import ipufeed.process_state
 from ipufeed import no_recompile
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags import flags as flags_module
@@ -13,17 +17,35 @@ from ipufeed.device.system.state import SYSTEM
 from ipufeed.executable import stats
 from ipufeed.executable.compile import programs
 from ipufeed.no_effect import no_effect
+from ipufeed.ops import references
+from ipufeed.ops.host import tables
 from ipufeed.process_state import STATE, ProcessState
+from ipufeed.programs import popdist
+from ipufeed.queues import limits
 
-PARTS = (
-    "flags executor system programs provided "
-    "blocks folders counters warnings random_ops"
-)
+# With ipufeed itself; other parts are registered with the modules that use them.
+PARTS = {
+    *("flags", "executor", "system", "programs", "provided", "blocks", "folders"),
+    *("counters", "warnings", "random_ops", "queue limits", "host calls"),
+}
 
 
 def test_each_part_of_a_process_is_registered():
-    """Once ipufeed is imported; those of raw operations and engines with their import."""
-    assert sorted({*STATE.parts} - {"engines", "queues by id"}) == sorted(PARTS.split())
+    """Once ipufeed is imported: a reset needs no further import."""
+    assert {*STATE.parts} >= PARTS
+
+
+def test_the_docstring_lists_the_parts():
+    """All that a module of the package registers, and no other."""
+    package = Path(ipufeed.process_state.__file__).parent
+    registered = [
+        name
+        for path in package.rglob("*.py")
+        for name in re.findall(r'STATE\.part\("([^"]+)"\)', path.read_text())
+    ]
+    lines = ipufeed.process_state.__doc__.partition("--part-->")[0].splitlines()[2:]
+
+    assert sorted(re.split(r" {2,}", "  ".join(lines).strip())) == sorted(registered)
 
 
 def test_a_reset_is_as_a_new_process(clean_system, monkeypatch, caplog):
@@ -50,6 +72,34 @@ def test_a_reset_is_as_a_new_process(clean_system, monkeypatch, caplog):
     caplog.clear()
     no_effect("an_option", "there is nothing to set")
     assert "an_option" in caplog.text
+
+
+def test_a_reset_forgets_what_operations_and_popdist_keep():
+    """Tables, references and the IPUs of a replica."""
+    tables.add("a table", np.zeros([2, 2]))
+    references.register("libany.so", forward=lambda *_: [])
+    popdist.set_ipus_per_replica(4)
+
+    STATE.reset()
+
+    assert references.find("libany.so", "Build") is None
+    assert popdist.getNumIpusPerReplica() == 1
+    tables.add("a table", np.zeros([2, 2]))
+    tables.remove("a table")
+
+
+def test_a_reset_restores_the_limits_of_queues(monkeypatch):
+    """As the native core starts with."""
+    calls = []
+    monkeypatch.setattr(limits, "set_stall_report", calls.append)
+    monkeypatch.setattr(limits, "set_outfeed_limit", calls.append)
+    STATE.reset("queue limits")
+    assert calls == [30.0, 4 << 30]
+
+    source = Path(ipufeed.process_state.__file__).parent / "cc"
+    assert "report_after_ns{30'000'000'000}" in (source / "run/stall.cc").read_text()
+    outfeed = (source / "feeds/outfeed.cc").read_text()
+    assert "limit_bytes{std::int64_t{4} << 30}" in outfeed
 
 
 def test_a_block_that_was_left_open_ends():

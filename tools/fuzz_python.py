@@ -173,8 +173,7 @@ def result_reader(folder: Path) -> Callable[[bytes], None]:
 
 def targets(folder: Path) -> dict[str, Target]:
     """Returns all targets by name; `folder` is for temporary files."""
-    from ipufeed.errors import ComparisonError
-    from ipufeed.executable.program.file_format import DamagedFileError
+    from ipufeed.errors import ComparisonError, DamagedFileError
 
     return {
         "executable_file": Target(

@@ -7,5 +7,6 @@
 Source: names and arguments of Graphcore's application_compile_op, embedded_runtime and
 serving. The file has the graph and XLA's code instead of code for Poplar's engine.
 
-Uses executable, device, ops, parallel and queues.
+Uses ipufeed.device, ipufeed.executable, ipufeed.ops, ipufeed.parallel and
+ipufeed.queues.
 """

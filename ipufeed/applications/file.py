@@ -21,14 +21,15 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2
 
 from ipufeed._version import __version__
 from ipufeed.applications.signature import Role, Signature
+from ipufeed.errors import DamagedFileError
 from ipufeed.executable.program.file_format import (
-    DamagedFileError,
     Entry,
     JsonObject,
     inflate,
     pack,
 )
-from ipufeed.executable.store.cache import read_trusted, write_whole
+from ipufeed.executable.store.cache import read_trusted
+from ipufeed.render.files import write_whole
 from ipufeed.tf_types import Tensor
 
 
@@ -97,7 +98,8 @@ def write(path: Path, application: Application) -> None:
         more[f"program.{number}"] = zlib.compress(part.program, 1)
         more[f"executable.{number}"] = part.executable
     header = program.header | {"application": table}
-    write_whole(path, pack(Entry(header, program.program, program.executable, more)))
+    entry = Entry(header, program.program, program.executable, more)
+    write_whole(path, pack(entry), mode=0o600)
 
 
 def read(path: Path) -> Application:

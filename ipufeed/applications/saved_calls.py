@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ipufeed.tf_patches.changes import add_entry
 from ipufeed.tf_types import Spec, Tensor
 
+_TOKENS = "tensorflow.python.ops.script_ops._py_funcs._funcs"
 _ADVICE = "(`import ipufeed` before this runs)"
 START = f"ipufeed.embedded_runtime_start {_ADVICE}"
 CALL = f"ipufeed.embedded_runtime_call {_ADVICE}"
@@ -82,4 +84,4 @@ def install() -> None:
     from tensorflow.python.ops import script_ops
 
     for token, function in _FUNCTIONS.items():
-        script_ops._py_funcs._funcs[token] = function
+        add_entry(_TOKENS, script_ops._py_funcs._funcs, token, function)

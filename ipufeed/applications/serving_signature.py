@@ -70,7 +70,9 @@ class Steps:
                     "`preprocessing_step`."
                 )
             specs = _signature_of(named, what, signature, dataset, skip)
-            steps = cls(_name_of(named), step, specs, specs, _given, after or _results)
+            steps = cls(
+                _name_of(named), step, specs, specs, _as_list, after or _as_list
+            )
         else:
             first, own = before_signature, signature
             _refuse_both(
@@ -88,7 +90,7 @@ class Steps:
                 specs,
                 taken,
                 _returns_flat_list(before),
-                after or _results,
+                after or _as_list,
             )
         if after is not None and (after_signature is not None or _has_signature(after)):
             wanted = _signature_of(after, "postprocessing_step", after_signature, None)
@@ -96,11 +98,7 @@ class Steps:
         return steps
 
 
-def _given(*inputs: Tensor) -> list[Tensor]:
-    return list(inputs)
-
-
-def _results(*values: Tensor) -> list[Tensor]:
+def _as_list(*values: Tensor) -> list[Tensor]:
     return list(values)
 
 

@@ -17,8 +17,9 @@
     process                    streams, signals, child processes
     plugin, selftest           the fixture of pytest; checks on sources of known rate
 
-Uses every package below it. The names below are loaded at first use: the command
-parses its options, and prints `--help`, without TensorFlow.
+Uses ipufeed.device, ipufeed.executable, ipufeed.queues and ipufeed.sources. The names
+below are loaded at first use: the command parses its options, and prints `--help`,
+without TensorFlow.
 """
 
 from __future__ import annotations

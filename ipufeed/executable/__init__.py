@@ -5,8 +5,8 @@
                               stats() explain() no_recompile() reports
 
 Order of the packages: hlo, program, store, then explanation, tracing and report, then
-compile, then commands (`python -m ipufeed.executable`, the same for files).
-Uses ipufeed.device, ipufeed.queues and ipufeed.render.
+compile, then commands (`python -m ipufeed.executable`, the same for files). Uses
+ipufeed.device and ipufeed.queues.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import sys
 from types import ModuleType
 
 from ipufeed.errors import IpufeedError
-from ipufeed.executable.commands.common import BAD_INPUT, CommandError, wrapped
+from ipufeed.executable.commands.common import CommandError, wrapped
+from ipufeed.exit_codes import BAD_INPUT
 from ipufeed.render.terminal import HelpFormatter
 from ipufeed.render.terminal_text import printable
 

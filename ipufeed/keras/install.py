@@ -25,6 +25,7 @@ from ipufeed.keras.programs import BUILT
 from ipufeed.keras.refusals import do_not_compile_for_host
 from ipufeed.keras.state import ModelState, existing_state, state_of
 from ipufeed.once import once
+from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import KerasModel, NestFunction
 
 
@@ -71,7 +72,7 @@ def _change_imported_keras3() -> None:
     keras3.restore_options(_restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
-        setattr(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
+        replace(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
 
 
 def _change_legacy_keras() -> None:
@@ -111,9 +112,9 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
     """
     for on_ipus in (calls.fit, calls.evaluate, calls.predict):
         stock = getattr(trainer, on_ipus.__name__)
-        setattr(trainer, on_ipus.__name__, _dispatch(kit, stock, on_ipus))
+        replace(trainer, on_ipus.__name__, _dispatch(kit, stock, on_ipus))
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
-        setattr(trainer, name, _in_scope(kit, getattr(trainer, name)))
+        replace(trainer, name, _in_scope(kit, getattr(trainer, name)))
     stock_compile = compiler.compile  # type: ignore[attr-defined]
     signature = inspect.signature(stock_compile)
 
@@ -128,7 +129,7 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
         model_options.take_from_optimizer(model, state)
         state.forget_programs()
 
-    compiler.compile = _dispatch(kit, stock_compile, compile_here)  # type: ignore[attr-defined]
+    replace(compiler, "compile", _dispatch(kit, stock_compile, compile_here))
     stock_config = model_class.get_build_config  # type: ignore[attr-defined]
 
     @functools.wraps(stock_config)
@@ -138,11 +139,11 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
             return config
         return {**(config or {}), saving.KEY: saving.options_of(model, state)}
 
-    model_class.get_build_config = get_build_config  # type: ignore[attr-defined]
+    replace(model_class, "get_build_config", get_build_config)
     for option in model_options.METHODS:
-        setattr(model_class, option.__name__, _method(kit, option))
+        replace(model_class, option.__name__, _method(kit, option))
     for method in pipelining.METHODS:
-        setattr(model_class, method.__name__, _method(kit, method, with_model=True))
+        replace(model_class, method.__name__, _method(kit, method, with_model=True))
 
 
 def _dispatch(kit: Kit, stock: NestFunction, on_ipus: NestFunction) -> NestFunction:

@@ -1,7 +1,7 @@
 """The kit of Keras 3, on its TensorFlow backend.
 
 Public names come from keras; private ones of keras.src are imported here, in
-changes/encoding.py and in pipeline/keras3_*.py only.
+changes and in pipeline/keras3_*.py only.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from ipufeed.keras.refusals import (
     refuse_without_shapes,
     warn_of_average,
 )
+from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import (
     Config,
     Dataset,
@@ -351,7 +352,7 @@ def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
         restore(model, {"build_config": config})
         return result
 
-    keras.Model.build_from_config = build_from_config
+    replace(keras.Model, "build_from_config", build_from_config)
 
 
 def _move_here(optimizer: Optimizer) -> None:

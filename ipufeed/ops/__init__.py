@@ -3,5 +3,5 @@
 Each builds stock TensorFlow operations in the caller's graph, so that it works compiled, on
 the executor, in version 1 graphs and eagerly, on an IPU and on the CPU.
 
-Uses device, parallel and queues.
+Uses ipufeed.device, ipufeed.parallel and ipufeed.queues.
 """

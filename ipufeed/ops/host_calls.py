@@ -21,6 +21,7 @@ import numpy as np
 from ipufeed import _native
 from ipufeed.device.random import ops as random_ops
 from ipufeed.once import once
+from ipufeed.process_state import STATE
 from ipufeed.queues import interrupt
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import DType, Operation, Shape, Tensor
@@ -100,6 +101,12 @@ _lock = threading.Lock()
 # runs that have ended are removed when another run gets its first.
 _states: dict[int, dict[tuple[str, int, int], Any]] = {}
 _last = threading.local()
+
+
+@STATE.part("host calls")
+def _forget() -> None:
+    with _lock:
+        _states.clear()
 
 
 def handler(kind: str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:

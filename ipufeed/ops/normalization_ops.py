@@ -54,7 +54,8 @@ def group_norm(
         reuse: The variable scope's option.
         variables_collections: Collections of the variables: a list, or a dict of lists by
             "beta" and "gamma".
-        training: No effect: statistics are always those of the inputs.
+        training: Either value gives the same results: statistics are always those of the
+            inputs.
         trainable: Whether the variables are in the collection of trainable ones.
         scope: The variable scope. Default: a new one, "GroupNorm". In a tf.function give
             one, whose variables each trace uses, or neither center nor scale.

@@ -63,7 +63,7 @@ def gradients_override_map() -> dict[str, str]:
 @contextlib.contextmanager
 @flags_checked
 def gradient_override_scope(training: bool) -> Iterator[None]:
-    """No effect: TensorFlow's own gradients are used."""
+    """Returns a scope in which gradients are TensorFlow's own, as everywhere."""
     del training
     yield
 

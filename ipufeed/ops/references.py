@@ -20,6 +20,7 @@ import os
 import threading
 from dataclasses import dataclass
 
+from ipufeed.process_state import STATE
 from ipufeed.tf_types import NestFunction
 
 ANY = "*"
@@ -35,6 +36,12 @@ class Reference:
 
 _lock = threading.Lock()
 _references: dict[tuple[str, str], Reference] = {}
+
+
+@STATE.part("references")
+def _forget() -> None:
+    with _lock:
+        _references.clear()
 
 
 def register(

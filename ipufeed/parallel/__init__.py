@@ -5,7 +5,7 @@
     pipeline      stages on IPUs of their own, schedules
     timelines     when the stages of an executed pipeline ran: utilisation, picture
 
-Each uses those above it. Uses ipufeed.executable, ipufeed.device and ipufeed.queues.
+Each uses those above it. Uses ipufeed.device, ipufeed.executable and ipufeed.queues.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Further modules that programs import: hooks, raw ops, popdist, Horovod.
 
-ipufeed.graphcore_names has the names that programs import them by. Uses device, ops,
-parallel and queues.
+ipufeed.graphcore_names has the names that programs import them by. Uses ipufeed.device,
+ipufeed.ops, ipufeed.parallel and ipufeed.queues.
 """

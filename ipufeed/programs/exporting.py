@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ import tensorflow as tf
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.infeed import IPUInfeedQueue, check_feed_name
+from ipufeed.render.files import write_whole
 from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, Variable
 
 _EVERY = 1000  # elements between two lines of progress
@@ -131,22 +130,9 @@ def _write_components(begin: str, elements: Sequence[Any]) -> list[str]:
         path = f"{begin}.{place}.npy"
         buffer = io.BytesIO()
         np.save(buffer, np.stack(column), allow_pickle=False)
-        _write_whole(path, buffer.getvalue())
+        write_whole(path, buffer.getvalue())
         paths.append(path)
     return paths
-
-
-def _write_whole(path: str, content: bytes) -> None:
-    """Writes a file atomically: under a temporary name, then renamed."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def get_variable_handles(variables: Sequence[Variable]) -> list[Tensor]:
@@ -205,7 +191,7 @@ def export_variables(
     def write(*values: Any) -> np.int64:
         buffer = io.BytesIO()
         np.savez(buffer, **dict(zip(names, values, strict=True)))
-        _write_whole(path, buffer.getvalue())
+        write_whole(path, buffer.getvalue())
         if print_stats:
             tf.get_logger().info("%d variables are in %s", len(values), path)
         return np.int64(len(values))
@@ -339,5 +325,5 @@ def export_inputs_to_file(
     path = f"{os.fspath(output_filename)}.npz"
     buffer = io.BytesIO()
     np.savez(buffer, **dict(zip(names, values, strict=True)))
-    _write_whole(path, buffer.getvalue())
+    write_whole(path, buffer.getvalue())
     return path

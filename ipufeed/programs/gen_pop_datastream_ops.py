@@ -16,8 +16,9 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE
-from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.infeed import IPUInfeedQueue, warn_of_latency
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.placement import current_ordinal
 from ipufeed.tf_types import Dataset, DType, Operation, Shape, Tensor
@@ -88,10 +89,11 @@ def pop_datastream_outfeed_enqueue(
         feed_id: The queue's id.
         outfeed_mode: "all" or "get_last".
         prefetch_depth: The ring's capacity in elements.
-        optimise_latency: Not used: the ring has no batching to turn off.
+        optimise_latency: No effect, with a warning: the ring has no batching to turn off.
         name: Not used.
     """
-    del output_shapes, optimise_latency, name
+    del output_shapes, name
+    warn_of_latency("pop_datastream_outfeed_enqueue", optimise_latency)
     return _outfeed(feed_id, outfeed_mode, prefetch_depth).enqueue(list(inputs))
 
 
@@ -115,15 +117,15 @@ def pop_datastream_outfeed_dequeue(
         device_ordinal: Not used: the enqueuing program's IPU has the queue.
         outfeed_mode: "all" or "get_last".
         prefetch_depth: The ring's capacity in elements.
-        warn_when_unconnected: Not used.
-        optimise_latency: Not used.
+        warn_when_unconnected: Not used: a queue cannot be unconnected.
+        optimise_latency: No effect, with a warning: the ring has no batching to turn off.
         name: Not used.
 
     Raises:
         ValueError: In a graph: nothing is enqueued under the id.
     """
-    del output_types, output_shapes, device_ordinal, warn_when_unconnected
-    del optimise_latency, name
+    del output_types, output_shapes, device_ordinal, warn_when_unconnected, name
+    warn_of_latency("pop_datastream_outfeed_dequeue", optimise_latency)
     found: list[Tensor] = _outfeed(feed_id, outfeed_mode, prefetch_depth).dequeue()
     return found
 
@@ -162,10 +164,11 @@ def ipu_create_dataset_iterator(
         output_shapes: Their shapes.
         device_ordinal: Not used: the dequeuing program's IPU has the queue.
         prefetch_depth: The ring's capacity in elements.
-        optimise_latency: Not used.
+        optimise_latency: No effect, with a warning: the ring has no batching to turn off.
         name: Not used.
     """
-    del device_ordinal, optimise_latency, name
+    del device_ordinal, name
+    warn_of_latency("ipu_create_dataset_iterator", optimise_latency)
     dataset = input_dataset
     if not isinstance(dataset, tf.data.Dataset):
         spec = tuple(
@@ -184,8 +187,8 @@ def pop_datastream_infeed_dequeue(
     output_types: object,
     output_shapes: object,
     prefetch_depth: int = 1,
+    optimise_latency: bool = False,
     name: str | None = None,
-    **arguments: object,
 ) -> list[Tensor]:
     """Builds the dequeue of the next element of an id's dataset: a list of tensors.
 
@@ -193,15 +196,23 @@ def pop_datastream_infeed_dequeue(
         feed_id: The queue's id.
         output_types: Not used: the dataset has its dtypes.
         output_shapes: Not used: the dataset has its shapes.
-        prefetch_depth: Not used: ipu_create_dataset_iterator sets it.
+        prefetch_depth: No effect: ipu_create_dataset_iterator sets it. Another depth than
+            there is warned of.
+        optimise_latency: No effect, with a warning: the ring has no batching to turn off.
         name: Not used.
-        **arguments: Not used.
 
     Raises:
         ValueError: No dataset feeds the id.
     """
-    del output_types, output_shapes, prefetch_depth, name, arguments
-    flat: list[Tensor] = tf.nest.flatten(_infeed(feed_id)._dequeue())
+    del output_types, output_shapes, name
+    warn_of_latency("pop_datastream_infeed_dequeue", optimise_latency)
+    queue = _infeed(feed_id)
+    if prefetch_depth not in (1, queue._prefetch_depth):
+        no_effect(
+            "pop_datastream_infeed_dequeue(prefetch_depth=)",
+            "ipu_create_dataset_iterator sets the depth",
+        )
+    flat: list[Tensor] = tf.nest.flatten(queue._dequeue())
     return flat
 
 

@@ -13,6 +13,8 @@ import os
 from typing import Any
 
 from ipufeed.device.system import system
+from ipufeed.no_effect import no_effect
+from ipufeed.process_state import STATE
 
 
 def cluster() -> tuple[int, int]:
@@ -79,9 +81,13 @@ def getDeviceId(ipus_per_replica: int | None = None) -> int:  # noqa: N802
     """Returns the hardware ID of this process's first device.
 
     Args:
-        ipus_per_replica: No effect: each process has its own IPUs, from 0.
+        ipus_per_replica: No effect, with a warning if it is not getNumIpusPerReplica():
+            each process has its own IPUs, from 0.
     """
-    del ipus_per_replica
+    if ipus_per_replica not in (None, _ipus_per_replica):
+        no_effect(
+            "getDeviceId(ipus_per_replica=)", "each process has its own IPUs, from 0"
+        )
     return system.require_usable(0).hardware_id or 0
 
 
@@ -90,6 +96,11 @@ def init() -> None:
 
 
 _ipus_per_replica = 1
+
+
+@STATE.part("popdist")
+def _forget() -> None:
+    set_ipus_per_replica(1)
 
 
 def set_ipus_per_replica(number: int) -> None:

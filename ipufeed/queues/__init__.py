@@ -3,7 +3,7 @@
     dataset --> IPUInfeedQueue --> feeder thread --> ring --> program on /device:IPU:n
     results <-- IPUOutfeedQueue <------------------- ring <-- (a compiled loop)
 
-Python builds the ops; the native core (ipufeed/cc) moves the data. Uses ipufeed._native;
+Python builds the ops; the native core (ipufeed/cc) moves the data. Uses no other folder:
 hooks.py holds the functions of the device package that the queues call.
 """
 

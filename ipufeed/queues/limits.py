@@ -7,8 +7,11 @@ import numbers
 
 from ipufeed import _native
 from ipufeed.checks import is_int
+from ipufeed.process_state import STATE
 
 _MOST_S = 2**63 / 1e9
+_STALL_REPORT_S = 30.0
+_OUTFEED_LIMIT = 4 << 30
 
 
 def set_stall_report(seconds: float | None) -> None:
@@ -62,3 +65,9 @@ def set_outfeed_limit(limit: int) -> None:
             f"2**63, got {limit!r}."
         )
     _native.entry().ipufeed_set_outfeed_limit_bytes(int(limit))
+
+
+@STATE.part("queue limits")
+def _restore_defaults() -> None:
+    set_stall_report(_STALL_REPORT_S)
+    set_outfeed_limit(_OUTFEED_LIMIT)

@@ -8,6 +8,5 @@
     files          files that are written atomically
 
 A page can show data of any origin: text is escaped, numbers are checked, and a content
-security policy forbids the browser to load or run anything. Uses no other package of
-ipufeed.
+security policy forbids the browser to load or run anything. Uses no other folder.
 """

@@ -45,26 +45,38 @@ def open_stream(path: str) -> BinaryIO:
     return open(file, "ab")
 
 
-def write_whole(path: str, content: bytes) -> None:
-    """Writes a file atomically; a stream in place.
+def write_whole(
+    path: str | os.PathLike[str], content: bytes, *, mode: int | None = None
+) -> None:
+    """Writes a file atomically.
+
+    Args:
+        path: The file. Without a mode, a stream is written in place, and the target of a
+            link is replaced; with a mode, the link itself.
+        content: The file's content.
+        mode: The file's permissions. Default: those of the umask.
 
     Raises:
         OSError: It cannot be written; the previous content is unchanged.
     """
-    if is_stream(path):
-        with open_stream(path) as stream:
-            stream.write(content)
-        return
-    target = Path(path).resolve()  # replace the target of a link, not the link
+    target = Path(path)
+    if mode is None:
+        if is_stream(os.fspath(path)):
+            with open_stream(os.fspath(path)) as stream:
+                stream.write(content)
+            return
+        target = target.resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".ipufeed-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
+        if mode is None:
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = 0o666 & ~umask
+        os.chmod(name, mode)
         os.replace(name, target)
     except BaseException:
         os.unlink(name)

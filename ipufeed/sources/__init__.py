@@ -13,8 +13,7 @@ Each stage has a name (`name=`), so that a report shows `read` or `decode` inste
 fifth ParallelMapV2. Errors of damaged files name the file, the place and the remedy.
 docs/sources.md has the costs, and what TensorFlow itself does.
 
-Uses ipufeed._native, checks, errors and tf_types. The names below are loaded at their first
-use.
+Uses no other folder. The names below are loaded at their first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Changes of TensorFlow at run time: their table, and those that belong to no other layer.
 
-Uses ipufeed.tf_types only.
+Uses no other folder.
 """

@@ -1,13 +1,14 @@
 """Table of the attributes of TensorFlow and Keras that ipufeed replaces, with reasons.
 
-`replace` accepts only the changes of this table, which is the checklist for an upgrade of
-TensorFlow. All are of TensorFlow 2.21 and Keras 3.12 or later. The replacements themselves
-are in the modules of their layers.
+`replace` and `add_entry` accept only the changes of this table, which is the checklist for
+an upgrade of TensorFlow. All are of TensorFlow 2.21, tf_keras 2.21 and Keras 3.12 or later.
+The replacements themselves are in the modules of their layers.
 """
 
 from __future__ import annotations
 
 import types
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 
@@ -27,24 +28,65 @@ class Change:
 
 
 _SEEDS = "device.random.patches"
-_ENDING = ("ending", "tests/faults/test_readers_at_exit.py")
-_ADAPTS = ("keras.changes.adapting", "tests/keras/test_adapting.py")
+_ENDS = Change(
+    "raises SystemExit in a daemon thread, at the end of the process",
+    *("ending", "tests/faults/test_readers_at_exit.py"),
+)
+_HOST_DATASETS = Change(
+    "builds datasets for the host, in an IPU's scope too",
+    *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
+)
+_ADAPTS = Change(
+    "reads its data on the host, in an IPU's scope too",
+    *("keras.changes.adapting", "tests/keras/test_adapting.py"),
+)
+_CALLS = Change(
+    "runs models of an IPUStrategy as compiled programs",
+    *("keras.install", "tests/keras/test_fit.py"),
+)
+_COMPILE = Change(
+    "checks and keeps what a model's programs need, for models of an IPUStrategy",
+    *("keras.install", "tests/keras/test_keras_steps.py"),
+)
+_SAVES = Change(
+    "writes the IPU options of a model to its file",
+    *("keras.install", "tests/keras/test_keras_saving.py"),
+)
+_METHODS = Change(
+    "Graphcore's set_... methods, and those of stages: names that Keras does not have",
+    *("keras.install", "tests/keras/test_keras_options.py"),
+)
+_LAYERS = Change(
+    "forgets the stages of a Sequential whose layers change",
+    *("keras.install", "tests/keras/test_keras_pipeline.py"),
+)
+_STAGES = Change(
+    "records the PipelineStage that a layer or its call is made in",
+    *("keras.pipeline.scope", "tests/keras/test_keras_pipeline.py"),
+)
+_LEGACY = "keras.changes.legacy"
+_STRATEGIES = "tests/keras/test_legacy_strategies.py"
+_KERAS_3 = "keras.src.models.model.Model"
+_TRAINER_3 = "keras.src.backend.tensorflow.trainer.TensorFlowTrainer"
+_KERAS_2 = "tf_keras.src.engine.training.Model"
+_CALLED = (
+    *("fit", "evaluate", "predict"),
+    *("train_on_batch", "test_on_batch", "predict_on_batch"),
+)
 CHANGES = {
     "tensorflow.python.client.session.BaseSession.run": Change(
         "raises what a signal's handler raises, such as KeyboardInterrupt",
         *("queues.interrupt", "tests/faults/test_signals.py"),
     ),
     "tensorflow.python.eager.context.Context.call_function": Change(
-        "the same; an error in it also ends the programs that it started",
+        "raises what a signal's handler raises, such as KeyboardInterrupt; an error in a "
+        "call also ends the programs that it started",
         *("queues.interrupt", "tests/faults/test_signals.py"),
     ),
     "tensorflow.python.eager.polymorphic_function.polymorphic_function."
-    "Function.__call__": Change(
-        "raises SystemExit in a daemon thread, at the end of the process",
-        *_ENDING,
-    ),
+    "Function.__call__": _ENDS,
     "tensorflow.python.eager.polymorphic_function.concrete_function."
-    "ConcreteFunction.__call__": Change("likewise", *_ENDING),
+    "ConcreteFunction.__call__": _ENDS,
     "tensorflow.python.eager.polymorphic_function.concrete_function."
     "ConcreteFunction._call_flat": Change(
         "refuses a strategy's program with results of float64 before it runs",
@@ -54,17 +96,11 @@ CHANGES = {
         "sets the largest number of iterations of a function's loops, which XLA needs",
         *("device.program.loop_bound", "tests/programs/test_loop_bounds.py"),
     ),
-    "tensorflow.python.framework.ops.Graph._create_op_internal": Change(
-        "raises SystemExit in a daemon thread, at the end of the process", *_ENDING
-    ),
-    "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal": Change(
-        "likewise", *_ENDING
-    ),
-    "tensorflow.python.pywrap_tfe.TFE_Py_FastPathExecute": Change("likewise", *_ENDING),
-    "tensorflow.python.pywrap_tfe.TFE_Py_Execute": Change("likewise", *_ENDING),
-    "tensorflow.python.pywrap_tfe.TFE_Py_ExecuteCancelable": Change(
-        "likewise", *_ENDING
-    ),
+    "tensorflow.python.framework.ops.Graph._create_op_internal": _ENDS,
+    "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal": _ENDS,
+    "tensorflow.python.pywrap_tfe.TFE_Py_FastPathExecute": _ENDS,
+    "tensorflow.python.pywrap_tfe.TFE_Py_Execute": _ENDS,
+    "tensorflow.python.pywrap_tfe.TFE_Py_ExecuteCancelable": _ENDS,
     "tensorflow.python.eager.cancellation.context": Change(
         "gives each call of a function its own cancellation manager",
         *("queues.interrupt", "tests/queues/test_two_callers.py"),
@@ -74,20 +110,15 @@ CHANGES = {
         *("device.queue_hooks", "tests/device/test_device.py"),
     ),
     "tensorflow.python.framework.ops.Graph.device": Change(
-        "the same, in a graph", *("device.queue_hooks", "tests/device/test_device.py")
+        "refuses /device:IPU:16 and above in a graph: no such simulated IPU exists",
+        *("device.queue_hooks", "tests/device/test_device.py"),
     ),
     "tensorflow.python.data.ops.dataset_ops.DatasetV2.__iter__": Change(
         "feeds the IPU inside the scope of a strategy that requests it",
         *("device.program.strategy", "tests/device/test_strategy.py"),
     ),
-    "tensorflow.python.ops.gen_dataset_ops.*": Change(
-        "builds datasets for the host, in an IPU's scope too",
-        *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
-    ),
-    "tensorflow.python.ops.gen_experimental_dataset_ops.*": Change(
-        "likewise",
-        *("tf_patches.host_datasets", "tests/device/test_datasets_in_scope.py"),
-    ),
+    "tensorflow.python.ops.gen_dataset_ops.*": _HOST_DATASETS,
+    "tensorflow.python.ops.gen_experimental_dataset_ops.*": _HOST_DATASETS,
     "tensorflow.python.data.ops.dataset_ops.DatasetV2._GeneratorState."
     "iterator_completed": Change(
         "accepts the end of a generator that no element was requested from",
@@ -114,10 +145,12 @@ CHANGES = {
         *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.ops.gen_image_ops.*": Change(
-        "the same, for crops and boxes", *(_SEEDS, "tests/ops/test_samplers.py")
+        "builds random crops and boxes that draw the device's seeds, on an IPU",
+        *(_SEEDS, "tests/ops/test_samplers.py"),
     ),
     "tensorflow.python.ops.gen_candidate_sampling_ops.*": Change(
-        "the same, for classes; warns about those that the device's seed does not reach",
+        "builds samplers of classes that draw the device's seeds, on an IPU; warns about "
+        "those that the device's seed does not reach",
         *(_SEEDS, "tests/ops/test_samplers.py"),
     ),
     "tensorflow.python.ops.gen_nn_ops.*": Change(
@@ -137,7 +170,8 @@ CHANGES = {
         *("tf_patches.resize_gradient", "tests/keras/test_legacy_strategies.py"),
     ),
     "tensorflow._api.v2.raw_ops.*": Change(
-        "the same, for tf.raw_ops", *(_SEEDS, "tests/device/test_seeds.py")
+        "builds tf.raw_ops' random ops so that they draw the device's seeds, on an IPU",
+        *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.keras": Change(
         "becomes the Keras in use, for programs that import it by this name",
@@ -163,21 +197,11 @@ CHANGES = {
         "selects Keras's other implementation in a program, since XLA lacks its bincount",
         *("keras.changes.encoding", "tests/keras/test_keras_images.py"),
     ),
-    "keras.src.layers.preprocessing.discretization.Discretization.adapt": Change(
-        "reads its data on the host, in an IPU's scope too", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.integer_lookup.IntegerLookup.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.normalization.Normalization.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.string_lookup.StringLookup.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
-    "keras.src.layers.preprocessing.text_vectorization.TextVectorization.adapt": Change(
-        "likewise", *_ADAPTS
-    ),
+    "keras.src.layers.preprocessing.discretization.Discretization.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.integer_lookup.IntegerLookup.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.normalization.Normalization.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.string_lookup.StringLookup.adapt": _ADAPTS,
+    "keras.src.layers.preprocessing.text_vectorization.TextVectorization.adapt": _ADAPTS,
     "keras.src.random.seed_generator.SeedGenerator.next": Change(
         "draws the device's seeds on an IPU whose seed was reset",
         *(_SEEDS, "tests/device/test_seeds.py"),
@@ -199,7 +223,7 @@ CHANGES = {
         *("device.program.plain_loops", "tests/parallel/test_plain_loops.py"),
     ),
     "tensorflow.python.ops.control_flow_ops.WhileContext.BuildLoop": Change(
-        "likewise, in a version 1 graph",
+        "accumulates gradients in a loop of TensorFlow's own, in a version 1 graph",
         *("device.program.plain_loops", "tests/parallel/test_plain_loops.py"),
     ),
     "tensorflow.python.ops.gen_logging_ops._assert": Change(
@@ -223,6 +247,57 @@ CHANGES = {
         "refuses queue operations in tf.vectorized_map, which would lose elements",
         *("tf_patches.vectorized_map", "tests/queues/test_order.py"),
     ),
+    "tensorflow.compat.v1.layers.*": Change(
+        "has the layers of version 1 again, which TensorFlow keeps without public names",
+        *("tf_patches.removed_names", "tests/test_compat.py"),
+    ),
+    "tensorflow.python.ops.script_ops._py_funcs._funcs.*": Change(
+        "has the functions that a SavedModel's calls of an engine name by their tokens",
+        *("applications.saved_calls", "tests/applications/test_embedded_runtime.py"),
+    ),
+    # Methods of models.
+    **{f"{kind}.{name}": _CALLS for kind in (_TRAINER_3, _KERAS_2) for name in _CALLED},
+    "keras.src.trainers.trainer.Trainer.compile": _COMPILE,
+    f"{_KERAS_2}.compile": _COMPILE,
+    f"{_KERAS_3}.get_build_config": _SAVES,
+    f"{_KERAS_2}.get_build_config": _SAVES,
+    f"{_KERAS_3}.*": _METHODS,
+    f"{_KERAS_2}.*": _METHODS,
+    "keras.src.models.sequential.Sequential.add": _LAYERS,
+    "keras.src.models.sequential.Sequential.pop": _LAYERS,
+    "keras.src.layers.layer.Layer.__new__": _STAGES,
+    "keras.src.ops.node.Node.__new__": _STAGES,
+    "tf_keras.src.engine.base_layer.Layer.__new__": _STAGES,
+    "tf_keras.src.engine.node.Node.__new__": _STAGES,
+    f"{_KERAS_2}.build_from_config": Change(
+        "restores the IPU options of a saved model when it is loaded",
+        *("keras.legacy_keras", "tests/keras/test_legacy_keras.py"),
+    ),
+    # Restrictions of tf_keras, lifted in the scope of an IPUStrategy.
+    "tf_keras.src.engine.base_preprocessing_layer.PreprocessingLayer.adapt": Change(
+        "reads its data on the host, in an IPU's scope too",
+        *(_LEGACY, "tests/keras/test_adapting.py"),
+    ),
+    "tf_keras.src.mixed_precision.loss_scale_optimizer.strategy_supports_loss_scaling": (
+        Change("allows float16 policies and loss scales", *(_LEGACY, _STRATEGIES))
+    ),
+    "tf_keras.src.optimizers.utils.all_reduce_sum_gradients": Change(
+        "adds up the gradients of replicas", *(_LEGACY, _STRATEGIES)
+    ),
+    "tf_keras.src.losses.Loss._get_reduction": Change(
+        "allows a loss with the default reduction in a custom training step",
+        *(_LEGACY, _STRATEGIES),
+    ),
+    "tf_keras.src.layers.rnn.base_rnn.RNN.__init__": Change(
+        "allows stateful recurrent layers", *(_LEGACY, _STRATEGIES)
+    ),
+    "tf_keras.src.callbacks.BackupAndRestore.__init__": Change(
+        "allows the callback BackupAndRestore", *(_LEGACY, _STRATEGIES)
+    ),
+    "tf_keras.src.layers.preprocessing.preprocessing_utils.dense_bincount": Change(
+        "adds up one-hot vectors in a program, since XLA lacks bincount",
+        *(_LEGACY, "tests/keras/test_legacy_encodings.py"),
+    ),
 }
 
 
@@ -235,6 +310,28 @@ def replace(owner: types.ModuleType | type, name: str, replacement: object) -> N
     place = owner.__name__
     if isinstance(owner, type):
         place = f"{owner.__module__}.{owner.__qualname__}"
+    _require_row(place, name)
+    setattr(owner, name, replacement)
+
+
+def add_entry(
+    place: str, entries: MutableMapping[str, object], name: str, value: object
+) -> None:
+    """Adds an entry to a table of TensorFlow, such as the names of a lazy module.
+
+    Args:
+        place: The table's name in CHANGES.
+        entries: The table.
+        name: The entry's name.
+        value: The entry.
+
+    Raises:
+        KeyError: The change is not in the table of changes.
+    """
+    _require_row(place, name)
+    entries[name] = value
+
+
+def _require_row(place: str, name: str) -> None:
     if f"{place}.{name}" not in CHANGES and f"{place}.*" not in CHANGES:
         raise KeyError(f"{place}.{name} is replaced, and CHANGES has no row for it")
-    setattr(owner, name, replacement)

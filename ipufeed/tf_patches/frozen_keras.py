@@ -44,6 +44,11 @@ OPTIMIZERS = (
 )
 
 
+def is_legacy() -> bool:
+    """Whether tf.keras is tf_keras, as TensorFlow decides when it is imported."""
+    return os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+
+
 def install() -> None:
     """Installs the aliases, without importing Keras. Idempotent."""
     if isinstance(sys.modules.get(NAME), KerasAlias):
@@ -65,8 +70,7 @@ def install() -> None:
 
 def _put_optimizers() -> None:
     """Lets the modules of `optimizer_v2` have the optimizers of the Keras in use."""
-    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
-    path = "optimizers.legacy" if legacy else "optimizers"
+    path = "optimizers.legacy" if is_legacy() else "optimizers"
     package = importlib.import_module(f"{NAME}.optimizer_v2")
     places = dict.fromkeys(OPTIMIZERS, path)
     places["learning_rate_schedule"] = "optimizers.schedules"

@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 import types
 
+from ipufeed.tf_patches.changes import add_entry
+
 # TensorFlow's module -> the names that are restored from it.
 LAYERS = {
     "tensorflow.python.layers.core": "Dense Dropout Flatten dense dropout flatten",
@@ -42,7 +44,8 @@ def restore() -> None:
             for name in names.split():
                 if not _has_name(public, name):
                     # Not setattr: it makes the lazy module load a missing module.
-                    vars(public)[name] = getattr(kept, name)
+                    value = getattr(kept, name)
+                    add_entry("tensorflow.compat.v1.layers", vars(public), name, value)
 
 
 def _has_name(module: types.ModuleType, name: str) -> bool:

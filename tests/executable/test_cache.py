@@ -15,8 +15,10 @@ import time
 
 import pytest
 
+from ipufeed.errors import DamagedFileError, IpufeedError
+from ipufeed.executable import explain
 from ipufeed.executable.program import file_format
-from ipufeed.executable.program.file_format import DamagedFileError, Entry
+from ipufeed.executable.program.file_format import Entry
 from ipufeed.executable.store import cache as caches
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.cache import Cache, Slot
@@ -110,6 +112,16 @@ def test_a_change_of_any_byte_is_seen(stored):
             file_format.unpack(data[:length])
     with pytest.raises(DamagedFileError):
         file_format.unpack(data + b"\0")
+
+
+def test_a_damaged_executable_is_the_public_error(stored):
+    """The class of `ipufeed.errors` catches it, and has the file's path."""
+    flip(stored)
+
+    with pytest.raises(DamagedFileError, match="checksum") as caught:
+        explain(stored, stored)
+    assert caught.value.path == str(stored)
+    assert isinstance(caught.value, IpufeedError)
 
 
 def flip(path):

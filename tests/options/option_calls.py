@@ -128,7 +128,6 @@ OLDER = {
         name: {"a": "b"}
         for name in ("report_options", "graph_options", "execution_options")
     },
-    "set_serialization_options": {"output_folder": "here"},
     "set_transfer_options": {"use_verified_transfers": True},
 }
 # What an option needs in addition.

@@ -6,7 +6,7 @@ import tensorflow as tf
 from replicated import on
 from styles import only
 
-from ipufeed import compat
+from ipufeed import compat, no_effect
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import compiler
 from ipufeed.device.program.scopes import ipu_scope
@@ -143,6 +143,36 @@ def test_queues_are_known_by_their_ids(style, mode):
 
     assert only(total) == 6.0
     assert found.tolist() == ([2.0, 4.0, 6.0] if mode == "all" else 6.0)
+
+
+def test_what_the_raw_queues_ignore_is_warned_of(clean_system, caplog):
+    """Once for each option; a name that no raw operation has is refused."""
+    no_effect.forget()
+    dataset = tf.data.Dataset.from_tensors(np.float32(1))
+    ops = gen_pop_datastream_ops
+    with ipu_scope("/device:IPU:0"):
+        ops.ipu_create_dataset_iterator(
+            dataset,
+            "warns",
+            [tf.float32],
+            [[]],
+            prefetch_depth=3,
+            optimise_latency=True,
+        )
+        for depth in (1, 3):
+            with tf.Graph().as_default():
+                ops.pop_datastream_infeed_dequeue("warns", [], [], prefetch_depth=depth)
+        assert caplog.text.count("has no effect") == 1
+        for _ in range(2):
+            with tf.Graph().as_default():
+                ops.pop_datastream_infeed_dequeue("warns", [], [], prefetch_depth=2)
+        with pytest.raises(TypeError, match="prefetch_dept"):
+            ops.pop_datastream_infeed_dequeue("warns", [], [], prefetch_dept=2)
+
+    assert (
+        "`ipu_create_dataset_iterator(optimise_latency=)` has no effect" in caplog.text
+    )
+    assert caplog.text.count("`pop_datastream_infeed_dequeue(prefetch_depth=)`") == 1
 
 
 def test_an_id_without_a_dataset_is_an_error():

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from ipufeed import compat
+from ipufeed import compat, no_effect
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.errors import RefusedError
 
@@ -27,7 +27,7 @@ def second_of_three(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
 
 
-def test_alone_a_process_is_one_of_one(monkeypatch):
+def test_alone_a_process_is_one_of_one(monkeypatch, caplog):
     """So that programs that ask go on as without popdist."""
     monkeypatch.delenv("TF_CONFIG", raising=False)
     popdist.init()
@@ -43,6 +43,11 @@ def test_alone_a_process_is_one_of_one(monkeypatch):
     config.configure_ipu_system()
     assert popdist.getNumLocalReplicas() == 1
     assert popdist.getDeviceId() >= 0
+    no_effect.forget()
+    assert popdist.getDeviceId(popdist.getNumIpusPerReplica()) >= 0
+    assert "has no effect" not in caplog.text
+    assert popdist.getDeviceId(64) >= 0
+    assert "`getDeviceId(ipus_per_replica=)` has no effect" in caplog.text
     popdist.tensorflow.set_ipu_config(IPUConfig(), 1)
 
 

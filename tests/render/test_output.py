@@ -1,11 +1,12 @@
 """Where the JSON may go: whole or not at all, and never in the place of something else."""
 
 import os
+import stat
 
 import pytest
 
 from ipufeed.benchmark import measure
-from ipufeed.render.files import is_stream, why_not_writable
+from ipufeed.render.files import is_stream, why_not_writable, write_whole
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,18 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_measurement(tmp_pa
     assert "too long" in why_not_writable(str(tmp_path / ("a" * 300)))
     assert (tmp_path / "old.json").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+
+
+def test_a_file_with_a_mode_has_it_and_replaces_a_link(tmp_path):
+    """A private file: the target of a link that was there stays as it is."""
+    target, path = tmp_path / "target", tmp_path / "private"
+    target.write_bytes(b"other")
+    path.symlink_to(target)
+
+    write_whole(path, b"content", mode=0o600)
+
+    assert path.read_bytes() == b"content"
+    assert not path.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert target.read_bytes() == b"other"
+    assert sorted(tmp_path.iterdir()) == [path, target]

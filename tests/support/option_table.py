@@ -566,7 +566,7 @@ PARAMETERS = {
     "utils.set_report_options": (
         "opts report_options:warns graph_options:warns execution_options:warns"
     ),
-    "utils.set_serialization_options": "opts output_folder:warns",
+    "utils.set_serialization_options": "opts output_folder",
     "utils.set_transfer_options": "opts use_verified_transfers:warns",
     "utils.use_synthetic_data_for": "synthetic_data_category",
     "vertex_edsl.BinaryExpr": "op lhs rhs",
@@ -599,7 +599,7 @@ ATTRIBUTES = {
     "IPUConfig.allow_recompute": "works",
     "IPUConfig.compilation_poplar_options": "works",
     "IPUConfig.gcl_poplar_options": "warns",
-    "IPUConfig.serialization_output_folder": "warns",
+    "IPUConfig.serialization_output_folder": "works",
     "IPUConfig.convolutions.poplar_options": "warns",
     "IPUConfig.device_connection.version": "works",
     "IPUConfig.device_connection.type": "works",

@@ -49,7 +49,8 @@ def measure(quick: bool) -> Axis:
 
 def run(dataset: Any, target: str, workers: int, count: int) -> Any:
     """Receives `count` elements; each call is a job of its own."""
-    from ipufeed.benchmark.scaleout.service import ServiceSettings, distribute
+    from ipufeed.benchmark.scaleout.service import distribute
+    from ipufeed.benchmark.scaleout.settings import ServiceSettings
 
     settings = ServiceSettings(service=f"local:{workers}")
     remote = distribute(dataset, target, settings, counted=False)

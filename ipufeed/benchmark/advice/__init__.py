@@ -1,4 +1,4 @@
 """What to change in a pipeline: advice, its verification, `--what-if`.
 
-Uses stages, measuring, graph and loaders, and what is below them.
+Uses graph, loaders, measuring, result and stages.
 """

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.graph.step_functions import runs_python
+from ipufeed.benchmark.result.sections import AdviceSection
 from ipufeed.tf_types import GraphDef
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Advice:
     held: bool | None = None
     note: str | None = None
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> AdviceSection:
         """Returns the advice as the JSON holds it."""
         return {
             "code": self.code,

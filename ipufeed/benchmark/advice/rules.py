@@ -24,6 +24,7 @@ from ipufeed.benchmark.graph.step_functions import (
     reads_files,
     runs_python,
 )
+from ipufeed.render.units import duration
 
 MOST_ADVICE = 3
 # Files to read in parallel instead of one.
@@ -237,7 +238,7 @@ def no_cpu_left(case: Case) -> list[Advice]:
     stage = max(explanation.stages, key=lambda s: s.cpu_seconds_per_element)
     text = (
         f"all {case.usable_cpus} CPUs are busy, most with `{stage.name}` "
-        f"({stage.cpu_seconds_per_element * 1e3:.3g} ms of CPU per element): more "
+        f"({duration(stage.cpu_seconds_per_element)} of CPU per element): more "
         "parallelism does not help, only less work or more CPUs"
     )
     return [case.advise("no_cpu_left", stage.node, text)]

@@ -6,6 +6,7 @@ from ipufeed.benchmark.advice.advice import Advice, Case
 from ipufeed.benchmark.graph import edits
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.benchmark.graph.step_functions import is_random, ops_of, reads_files
+from ipufeed.render import units
 from ipufeed.tf_types import GraphDef
 
 # Fractions of the available memory for a cache, and for a shuffle buffer.
@@ -45,8 +46,8 @@ def missing_cache(case: Case) -> list[Advice]:
     gain, node, size = best
     text = (
         f"put .cache() after `{explanation.names[node]}`: from the second pass on its "
-        f"elements come from memory ({size / 1e6:,.0f} MB of the {memory / 1e6:,.0f} MB "
-        "that are free)"
+        f"elements come from memory ({units.size(size)} of the {units.size(memory)} that "
+        "are free)"
     )
     return [case.advise("missing_cache", node, text, gain, edits.cache_behind)]
 
@@ -81,7 +82,7 @@ def large_shuffle(case: Case) -> list[Advice]:
             continue
         held = stage.buffered_bytes or 0
         if memory is not None and held > SHUFFLE_MEMORY_FRACTION * memory:
-            why = f"it holds {held / 1e6:,.0f} MB"
+            why = f"it holds {units.size(held)}"
         elif startup > LONG_STARTUP_S:
             why = (
                 f"the first element took {startup:.0f} s, in which the buffer is filled"

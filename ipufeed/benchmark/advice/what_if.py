@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
+from ipufeed.benchmark.result.sections import WhatIfSection
+from ipufeed.benchmark.result.settings import SettingError
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.stages.explain import Explanation
@@ -34,7 +36,7 @@ def parse_what_if(text: str) -> WhatIf:
     """Parses a question such as `decode=2x`.
 
     Raises:
-        ValueError: It is not of that form.
+        SettingError: (a ValueError) It is not of that form.
     """
     stage, _, change = text.rpartition("=")
     speed = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)x", change.strip())
@@ -42,9 +44,11 @@ def parse_what_if(text: str) -> WhatIf:
         return WhatIf(stage, 0.0, text)
     if stage and speed and 1 / MOST_SPEED <= float(speed[1]) <= MOST_SPEED:
         return WhatIf(stage, 1 / float(speed[1]), text)
-    raise ValueError(
-        "`what_if` must be STAGE=SPEED with a speed such as 2x (twice as fast), 0.5x or "
-        f"free, got {text!r}: for example decode=2x."
+    raise SettingError(
+        "{} must be STAGE=SPEED with a speed such as 2x (twice as fast), 0.5x or "
+        "free, got {text!r}: for example decode=2x.",
+        "what_if",
+        text=text,
     )
 
 
@@ -54,7 +58,8 @@ def check_stages(questions: Iterable[WhatIf], dataset: Any) -> None:
     A dataset whose graph cannot be read is checked when it is measured.
 
     Raises:
-        ValueError: A stage does not exist; the message names the existing ones.
+        SettingError: (a ValueError) A stage does not exist; the message names the existing
+            ones.
     """
     import tensorflow as tf
 
@@ -76,18 +81,21 @@ def _nodes_of_stage(question: WhatIf, names: Mapping[str, str]) -> list[str]:
     nodes = [node for node, name in names.items() if name == question.stage]
     if not nodes:
         there = ", ".join(f"`{name}`" for name in list(names.values())[:MOST_NAMES])
-        raise ValueError(
-            f"`what_if` must name a stage of the pipeline, got `{question.stage}`. There "
-            f"are: {there}."
+        raise SettingError(
+            "{} must name a stage of the pipeline, got `{stage}`. There are: {there}.",
+            "what_if",
+            stage=question.stage,
+            there=there,
         )
     return nodes
 
 
-def answer(question: WhatIf, explanation: Explanation) -> dict[str, Any]:
+def answer(question: WhatIf, explanation: Explanation) -> WhatIfSection:
     """Returns the predicted rate, and the bottleneck of the changed pipeline.
 
     Raises:
-        ValueError: The stage does not exist; the message names the existing ones.
+        SettingError: (a ValueError) The stage does not exist; the message names the
+            existing ones.
     """
     factors = dict.fromkeys(
         _nodes_of_stage(question, explanation.names), question.factor

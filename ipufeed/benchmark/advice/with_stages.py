@@ -9,7 +9,12 @@ from dataclasses import replace
 from ipufeed.benchmark.advice.advice import Case
 from ipufeed.benchmark.advice.rules import find_advice
 from ipufeed.benchmark.advice.verify import verify
-from ipufeed.benchmark.advice.what_if import answer, check_stages, parse_what_if
+from ipufeed.benchmark.advice.what_if import (
+    WhatIf,
+    answer,
+    check_stages,
+    parse_what_if,
+)
 from ipufeed.benchmark.loaders.kinds import Kind, kind_of
 from ipufeed.benchmark.loaders.stages import stages_of
 from ipufeed.benchmark.measuring.machine import memory, usable_cpus
@@ -69,6 +74,16 @@ def with_stages(
             the findings until then, and a warning.
     """
     questions = [parse_what_if(text) for text in what_if]
+    return add_stages(result, dataset, verified=verified, questions=questions)
+
+
+def add_stages(
+    result: Result, dataset: Dataset, *, verified: bool, questions: Sequence[WhatIf]
+) -> Result:
+    """Returns the result with `stages`, `advice` and the questions' answers.
+
+    The arguments are those of `with_stages`, parsed and checked.
+    """
     kind = kind_of(dataset)
     if kind is not None:
         if questions or verified:

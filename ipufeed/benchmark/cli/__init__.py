@@ -1,4 +1,5 @@
 """The commands of `python -m ipufeed.benchmark`: sub-commands, exit codes, progress.
 
-Uses every other package of the benchmark; only `__main__` uses it.
+Uses advice, cold, comparing, device, load, loaders, measuring, options, process,
+report, result and scaleout. Only `__main__` uses it.
 """

@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.cli.options.command import Command
-from ipufeed.benchmark.cli.options.compare import (
-    BAD_INPUT,
-    CODES,
-    HELD,
-    NOTHING_MEASURED,
-)
+from ipufeed.benchmark.cli.options.compare import CODES
 from ipufeed.benchmark.result.json_text import JsonObject
 from ipufeed.errors import ComparisonError, NothingToCompareError
+from ipufeed.exit_codes import BAD_INPUT, NOTHING_MEASURED, OK
 from ipufeed.render.terminal import wrap
 
 if TYPE_CHECKING:
@@ -71,7 +67,7 @@ class Base:
         return _Found(
             dataclasses.replace(result, comparison=comparison.to_dict()),
             verdict_lines(comparison),
-            HELD if gate is None else CODES[gate["verdict"]],
+            OK if gate is None else CODES[gate["verdict"]],
             False,
         )
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.cli.base import code_of
 from ipufeed.benchmark.cli.options.compare import (
-    BAD_INPUT,
     CODES,
-    HELD,
     add_gate,
     with_negative_values,
 )
-from ipufeed.benchmark.process.streams import open_missing_streams
+from ipufeed.benchmark.process.streams import open_missing_streams, print_message
 from ipufeed.errors import ComparisonError
-from ipufeed.render.terminal import HelpFormatter, wrap
+from ipufeed.exit_codes import BAD_INPUT, OK
+from ipufeed.render.terminal import HelpFormatter
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.comparing.compare import Comparison
 
+COMMAND = "ipufeed.benchmark compare"
 EPILOG = """\
 exit codes:
   0    compared; with --fail-if-slower: held
@@ -80,18 +80,19 @@ def main(arguments: list[str]) -> int:
     try:
         comparison = _compare_files(base, new, options.allowed_loss)
     except ComparisonError as error:
-        _print_message(str(error))
+        print_message(str(error), COMMAND)
         return code_of(error)
     try:
         print(comparison.to_json(), flush=True)
     except BrokenPipeError:  # the reader has closed the pipe
         sys.stdout = None  # or Python would flush it again
     except OSError as error:
-        _print_message(f"cannot write to stdout: {error.strerror or error}.")
+        reason = error.strerror or error
+        print_message(f"cannot write to stdout: {reason}.", COMMAND)
         return BAD_INPUT
     if not options.quiet:
         print("\n".join(verdict_lines(comparison)), file=sys.stderr, flush=True)
-    return HELD if comparison.gate is None else CODES[comparison.gate["verdict"]]
+    return OK if comparison.gate is None else CODES[comparison.gate["verdict"]]
 
 
 def _split(
@@ -129,8 +130,3 @@ def _compare_files(
         base_names=base,
         new_names=new,
     )
-
-
-def _print_message(message: str) -> None:
-    lines = wrap(f"ipufeed.benchmark compare: {message}")
-    print("\n".join(lines), file=sys.stderr, flush=True)

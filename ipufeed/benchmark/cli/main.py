@@ -34,6 +34,7 @@ from ipufeed.errors import (
     NativeLibraryError,
     ScaleOutError,
 )
+from ipufeed.exit_codes import BAD_INPUT, NOTHING_MEASURED, OK
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
@@ -47,7 +48,6 @@ SUBCOMMANDS = {
     "report": "ipufeed.benchmark.cli.report",
     "selftest": "ipufeed.benchmark.selftest",
 }
-OK, BAD_INPUT, NOTHING_MEASURED = 0, 2, 4
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -159,13 +159,13 @@ def _with_stages(
     """Adds the stages; returns the exit code, too. Ctrl-C keeps what was measured."""
     from ipufeed.benchmark.advice.with_stages import (
         NO_STAGES,
+        add_stages,
         with_interruption,
-        with_stages,
     )
 
     try:
-        return with_stages(
-            result, dataset, verified=command.verify, what_if=list(command.what_if)
+        return add_stages(
+            result, dataset, verified=command.verify, questions=command.what_if
         ), OK
     except MeasurementInterrupted as interruption:
         return interruption.result, interrupts.code
@@ -180,12 +180,9 @@ def _check_options_for(dataset: object, command: Command) -> None:
     if not command.what_if:
         return
     # Checked here, so that the error does not come after ten seconds of measuring.
-    from ipufeed.benchmark.advice.what_if import check_stages, parse_what_if
+    from ipufeed.benchmark.advice.what_if import check_stages
 
-    try:
-        check_stages([parse_what_if(text) for text in command.what_if], dataset)
-    except ValueError as error:
-        raise ValueError(str(error).replace("`what_if`", "--what-if")) from error
+    check_stages(command.what_if, dataset)
 
 
 def _write_reports(
@@ -205,16 +202,9 @@ def _write_reports(
 def _measure_function(command: Command) -> Callable[..., Result]:
     """Returns the function that measures; each imports only what its mode needs."""
     if command.service:
-        from ipufeed.benchmark.scaleout.service import ServiceSettings, measure_service
+        from ipufeed.benchmark.scaleout.service import measure_service
 
-        service = ServiceSettings(
-            service=command.service,
-            sharding=command.sharding,
-            compression=command.compression,
-            scale=command.scale,
-            kill_worker_after=command.kill_worker_after,
-        )
-        return functools.partial(measure_service, service=service)
+        return functools.partial(measure_service, service=command.service)
     if command.is_on_device:  # the import registers the device
         from ipufeed.benchmark.device.measure import measure_through
 

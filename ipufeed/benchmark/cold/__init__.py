@@ -1,4 +1,5 @@
 """`--cold`: measures a dataset whose files are not in the page cache.
 
-Uses measuring, graph and result. It does not import another mode (device, scaleout).
+Uses graph, measuring, result and ipufeed.sources. It does not import another mode
+(device, scaleout).
 """

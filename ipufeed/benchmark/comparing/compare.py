@@ -25,6 +25,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from ipufeed.benchmark.comparing.read_result import ComparedRun, run_of
 from ipufeed.benchmark.comparing.variance import student_quantile
 from ipufeed.benchmark.result.json_text import JsonObject, json_text
 from ipufeed.benchmark.result.result import Result
+from ipufeed.benchmark.result.sections import ComparisonSection
 
 # History: 1, the first one.
 COMPARISON_VERSION = 1
@@ -101,13 +103,11 @@ class Comparison:
     notes: tuple[Note, ...] = ()
     gate: JsonObject | None = None
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> ComparisonSection:
         """Returns the comparison with the keys of the JSON."""
-        return {
-            "schema_version": COMPARISON_VERSION,
-            **vars(self),
-            "notes": [asdict(note) for note in self.notes],
-        }
+        notes = [asdict(note) for note in self.notes]
+        found = {"schema_version": COMPARISON_VERSION, **vars(self), "notes": notes}
+        return cast(ComparisonSection, found)
 
     def to_json(self) -> str:
         """Returns strict JSON."""

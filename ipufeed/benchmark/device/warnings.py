@@ -6,6 +6,7 @@ from ipufeed.benchmark.device.knee import TOLERANCE
 from ipufeed.benchmark.device.section import NEGLIGIBLE, DeviceFacts, results_section
 from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.result.sections import WarningSection
+from ipufeed.render.units import duration, size
 
 # If the harness takes a larger fraction of a step, it is too slow for the step.
 MOST_HARNESS = 0.5
@@ -40,9 +41,9 @@ def _too_short_a_step(facts: DeviceFacts, used: Utilisation) -> Warning_:
         return None
     return (
         "step_too_short",
-        f"Handing an element of this size over takes {free.harness_seconds * 1e6:.3g} µs "
-        f"of a step of {step * 1e6:.3g} µs, and a free source gets an AU of {free.au:.0%}: "
-        "the rest is the simulator's overhead, not the pipeline's.",
+        f"Handing an element of this size over takes {duration(free.harness_seconds)} of "
+        f"a step of {duration(step)}, and a free source gets an AU of {free.au:.0%}: the "
+        "rest is the simulator's overhead, not the pipeline's.",
     )
 
 
@@ -82,7 +83,7 @@ def _bent_knee(facts: DeviceFacts) -> Warning_:
     )
     return (
         "knee_deviates",
-        f"At a step of {point.step_seconds * 1e3:.3g} ms the AU is {point.found.au:.0%}, "
+        f"At a step of {duration(point.step_seconds)} the AU is {point.found.au:.0%}, "
         f"where an even pipeline would reach {facts.knee.expected(point):.0%}: {cause}.",
     )
 
@@ -113,7 +114,7 @@ def _falls_behind(facts: DeviceFacts, used: Utilisation) -> Warning_:
         cause = f"the device was blocked {used.blocked:.0%} of the time"
     else:
         cause = (
-            f"unread results grow by {results['growth_bytes_per_second'] / 1e6:.3g} MB/s, "
+            f"unread results grow by {size(results['growth_bytes_per_second'])}/s, "
             "and the device will be blocked at the queue's limit"
         )
     return (

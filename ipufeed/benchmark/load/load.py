@@ -6,12 +6,11 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ipufeed import _quiet_import
 from ipufeed.benchmark.process.streams import print_message
-from ipufeed.errors import DatasetFileError, SourceError
+from ipufeed.errors import DatasetFileError, SourceError, frames_from
 
 
 def load_dataset(
@@ -96,7 +95,7 @@ class ScriptError(Exception):
                 "dataset."
             )
             return
-        frames = _own_frames(error.__traceback__, str(self.path))
+        frames = frames_from(error.__traceback__, str(self.path))
         if isinstance(error, SourceError) and frames is not None:
             # The message has the remedy, which a traceback of ipufeed would hide.
             print_message(f"{self.path}:{frames.tb_lineno}: {error}")
@@ -109,9 +108,3 @@ class ScriptError(Exception):
                 "and put the folder that holds the package on PYTHONPATH; or `from module "
                 "import name` for a module next to the file."
             )
-
-
-def _own_frames(frames: TracebackType | None, path: str) -> TracebackType | None:
-    while frames is not None and frames.tb_frame.f_code.co_filename != path:
-        frames = frames.tb_next
-    return frames

@@ -6,5 +6,5 @@
     stages     where the time goes, as Grain and SPDL report it
     as_dataset a tf.data dataset of a loader, for the device
 
-Uses errors and interruptible only; a framework is imported only by the loader itself.
+Uses result. Only the loader itself imports its framework.
 """

@@ -21,10 +21,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.benchmark.loaders.kinds import Kind, Loader, has_class
+from ipufeed.benchmark.result.sections import StageSection
+from ipufeed.process_state import STATE
 
 MOST_SECONDS = 5.0
 # TaskStatsHooks of pipelines that were built since `listen`; Any: a class of SPDL.
 _hooks: list[Any] = []
+
+
+@STATE.part("loader stages")
+def _forget() -> None:
+    _hooks.clear()
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ def listen() -> None:
 
 def stages_of(
     source: Loader, kind: Kind, elements: int, seconds: float
-) -> list[dict[str, Any]] | None:
+) -> list[StageSection] | None:
     """Returns the stages, the most expensive first; None if the framework has none.
 
     Args:
@@ -134,7 +141,7 @@ def short_name(name: str) -> str:
     return f"{head}({arguments.removeprefix('transform=').split(' @ ')[0]})"
 
 
-def rows(stages: Iterable[Timed], elements: int) -> list[dict[str, Any]] | None:
+def rows(stages: Iterable[Timed], elements: int) -> list[StageSection] | None:
     """Returns the stages for the JSON; `share` is the fraction of all stages' time."""
     found = sorted(stages, key=lambda stage: stage.seconds, reverse=True)
     whole = sum(stage.seconds for stage in found)

@@ -12,7 +12,7 @@ from ipufeed.benchmark.measuring.run import RawMeasurement
 from ipufeed.benchmark.measuring.steady_state import FEWEST_WINDOWS, SHORTEST_S, Steady
 from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.benchmark.result.settings import Settings
-from ipufeed.render.units import counted, rate_text
+from ipufeed.render.units import counted, duration, rate_text
 
 # If other processes use more than this fraction of the CPUs, a rate is a lower bound.
 BUSY_SHARE = 0.1
@@ -126,7 +126,7 @@ def _ended_early(facts: Facts) -> CodeAndMessage:
         ended = "its only element"
     else:
         seconds = (counters["last_ns"] - counters["first_ns"]) / 1e9
-        ended = f"{elements:,} elements, {seconds:.3g} s after the first"
+        ended = f"{elements:,} elements, {duration(seconds)} after the first"
     return (
         "dataset_ended",
         f"The dataset ended after {ended} (requested: {requested}).",
@@ -144,15 +144,15 @@ def _stalled(facts: Facts) -> CodeAndMessage:
             return None
         return (
             "stalled",
-            f"No other element came in the {silence / 1e9:.3g} s after the first: the "
+            f"No other element came in the {duration(silence / 1e9)} after the first: the "
             "dataset hangs, or takes longer than that.",
         )
     if silence <= STALLED_SHARE * run or silence <= 2 * int(np.diff(stamps).max()):
         return None
     return (
         "stalled",
-        f"No element came in the last {silence / 1e9:.3g} s of {run / 1e9:.3g} s: the rate "
-        "is that of the time before.",
+        f"No element came in the last {duration(silence / 1e9)} of {duration(run / 1e9)}: "
+        "the rate is that of the time before.",
     )
 
 
@@ -180,7 +180,7 @@ def _longer_than_first(facts: Facts) -> str:
     if counters["ended"] or settings.seconds is None or first < settings.seconds / 2:
         return ""
     return (
-        f" The first one took {first:.3g} s and {settings.seconds:g} s were requested: "
+        f" The first one took {duration(first)} and {settings.seconds:g} s were requested: "
         f"measure for longer (--seconds {math.ceil(ELEMENTS_WORTH * first)})."
     )
 

@@ -1,4 +1,4 @@
 """The work of the pytest plugin's fixture, without pytest: measures and compares.
 
-Uses measuring, comparing and report.
+Uses comparing, measuring, report and result.
 """

@@ -1,4 +1,4 @@
 """Standard streams, signals and child processes of the command; no TensorFlow.
 
-Uses ipufeed.errors and ipufeed.render only.
+Uses no other folder.
 """

@@ -35,7 +35,7 @@ def take_stdout() -> int:
     return stdout
 
 
-def print_message(message: str) -> None:
-    """Prints each line of the message on stderr, wrapped to the terminal."""
-    for line in f"ipufeed.benchmark: {message}".splitlines():
+def print_message(message: str, command: str = "ipufeed.benchmark") -> None:
+    """Prints each line of a command's message on stderr, wrapped to the terminal."""
+    for line in f"{command}: {message}".splitlines():
         print("\n".join(wrap(line)), file=sys.stderr, flush=True)

@@ -5,6 +5,6 @@
     trace      Chrome's trace format     parquet   a row for each window of time
     notebook   what Jupyter shows        files     writes the requested reports
 
-A view takes any object with a result's sections (protocols). Uses ipufeed.render, and
-executable.tracing for the format of a trace.
+A view takes any object with a result's sections (protocols). The format
+of a trace is that of executable.tracing. Uses ipufeed.executable.
 """

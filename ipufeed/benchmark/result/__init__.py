@@ -1,4 +1,4 @@
 """Settings and Result, and their JSON.
 
-Uses ipufeed.errors and ipufeed.render only.
+Uses report.
 """

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from ipufeed.benchmark.result.json_text import JsonObject, json_text
 from ipufeed.benchmark.result.sections import (
+    AdviceSection,
     CalibrationSection,
     ColdSection,
+    ComparisonSection,
     DatasetSection,
     DeviceSection,
     EpochSection,
@@ -23,9 +25,11 @@ from ipufeed.benchmark.result.sections import (
     SeriesSection,
     ServiceSection,
     SettingsSection,
+    StageSection,
     StartupSection,
     SteadySection,
     WarningSection,
+    WhatIfSection,
 )
 from ipufeed.render.files import write_whole
 from ipufeed.render.terminal_text import printable
@@ -88,9 +92,9 @@ class Result:
     calibration: CalibrationSection | None
     queue: QueueSection
     links: LinksSection | None = None
-    stages: list[JsonObject] | None = None
-    advice: list[JsonObject] | None = None
-    what_if: list[JsonObject] | None = None
+    stages: list[StageSection] | None = None
+    advice: list[AdviceSection] | None = None
+    what_if: list[WhatIfSection] | None = None
     series: SeriesSection | None = None
     device: DeviceSection | None = None
     cold: ColdSection | None = None
@@ -98,7 +102,7 @@ class Result:
     processes: ProcessesSection | None = None
     warnings: list[WarningSection] = field(default_factory=list)
     error: ErrorSection | None = None
-    comparison: JsonObject | None = None
+    comparison: ComparisonSection | None = None
 
     @property
     def elements(self) -> int:

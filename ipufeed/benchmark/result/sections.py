@@ -186,6 +186,65 @@ class LinksSection(TypedDict):
     host: JsonObject
 
 
+class StageSection(TypedDict):
+    """A step of the pipeline; what a loader's framework does not report is null."""
+
+    name: str
+    kind: str
+    share: float
+    seconds_per_element: float
+    cpu_seconds_per_element: float | None
+    parallelism: int | None
+    autotuned: bool
+    buffered_bytes: int | None
+    ceiling_elements_per_second: float | None
+    confirmed: bool
+    advice: str | None
+    inside: list[str]
+
+
+class AdviceSection(TypedDict):
+    """A change to make; `measured_...` and `held` are null without --verify."""
+
+    code: str
+    stage: str
+    text: str
+    predicted_elements_per_second: float | None
+    predicted_gain: float | None
+    measured_elements_per_second: float | None
+    measured_gain: float | None
+    held: bool | None
+    note: str | None
+
+
+class WhatIfSection(TypedDict):
+    """The answer to a question of --what-if, from the model."""
+
+    question: str
+    stage: str
+    elements_per_second: float
+    predicted_elements_per_second: float | None
+    next: str
+
+
+class ComparisonSection(TypedDict):
+    """The comparison with a base, with the fields of a Comparison."""
+
+    schema_version: int
+    verdict: str
+    ratio: float
+    interval: Interval
+    verdict_interval: Interval
+    smallest_detectable: float | None
+    seconds_needed: float | None
+    runs_needed: int | None
+    unit: str
+    base: JsonObject
+    new: JsonObject
+    notes: list[JsonObject]
+    gate: JsonObject | None
+
+
 class DeviceSection(TypedDict):
     """How busy a device with a step time was kept."""
 

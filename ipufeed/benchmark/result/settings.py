@@ -17,20 +17,21 @@ class SettingError(ValueError):
     """A setting is out of range, or excludes another.
 
     Args:
-        template: The message, with {} for each setting's name.
+        template: The message, with {} for each setting's name, and names of values.
         *names: Of the settings, in the template's order.
+        **values: Text of the user, which may contain braces, by its name in the template.
 
     The message has the names in backticks; `worded` rewrites it for callers that give the
     settings other names, such as the command line.
     """
 
-    def __init__(self, template: str, *names: str) -> None:
-        super().__init__(template.format(*(f"`{name}`" for name in names)))
-        self._template, self._names = template, names
+    def __init__(self, template: str, *names: str, **values: object) -> None:
+        super().__init__(template.format(*(f"`{name}`" for name in names), **values))
+        self._template, self._names, self._values = template, names, values
 
     def worded(self, word: Callable[[str], str]) -> str:
         """Returns the message with `word(name)` for each setting's name."""
-        return self._template.format(*map(word, self._names))
+        return self._template.format(*map(word, self._names), **self._values)
 
 
 @dataclass(frozen=True, kw_only=True)

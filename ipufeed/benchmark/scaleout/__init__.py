@@ -1,5 +1,5 @@
 """`--processes` and `--service`: measures a dataset in several processes.
 
-Uses measuring, process, graph, load and result. It does not import another mode (cold,
+Uses graph, load, measuring, process and result. It does not import another mode (cold,
 device).
 """

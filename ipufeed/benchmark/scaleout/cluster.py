@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import re
 import shutil
 import struct
 import tempfile
@@ -20,14 +19,6 @@ MODULE = "ipufeed.benchmark.scaleout.server"
 # Each process imports TensorFlow: seconds, on a busy machine many.
 START_S = 120.0
 WORKER_TIMEOUT_MS = 5000
-MOST_PROCESSES = 64
-
-
-def workers_of(service: str) -> int | None:
-    """Returns N of `local:N`; None for other text, or N out of range."""
-    found = re.fullmatch(r"local:(\d{1,4})", service)
-    count = int(found[1]) if found else 0
-    return count if 1 <= count <= MOST_PROCESSES else None
 
 
 class Cluster:

@@ -29,9 +29,11 @@ from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measur
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import ServiceSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
-from ipufeed.benchmark.scaleout.cluster import Cluster, workers_of
+from ipufeed.benchmark.scaleout.cluster import Cluster
+from ipufeed.benchmark.scaleout.settings import ServiceSettings
 from ipufeed.benchmark.scaleout.watch import ServiceLostError, Watch, connect
 from ipufeed.errors import ScaleOutError
+from ipufeed.render.units import duration
 from ipufeed.tf_types import Dataset
 
 if TYPE_CHECKING:
@@ -51,26 +53,6 @@ PROMISES = {
     "file": "The rest of the worker's files is lost, and nothing comes twice.",
     "file_or_data": "The rest of the worker's shard is lost, and nothing comes twice.",
 }
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ServiceSettings:
-    """The service, and how to use it.
-
-    Args:
-        service: `local:N`, or `grpc://host:port` of a running service.
-        sharding: `off`, `dynamic`, `file`, `data` or `file_or_data`: a policy of
-            tf.data.experimental.service.ShardingPolicy.
-        compression: `auto`, `snappy` or `none`.
-        scale: Further numbers of workers to measure; 0 is without a service.
-        kill_worker_after: Kill worker 0 this many seconds after the first element.
-    """
-
-    service: str
-    sharding: str = "off"
-    compression: str = "auto"
-    scale: tuple[int, ...] = ()
-    kill_worker_after: float | None = None
 
 
 def measure_service(
@@ -108,7 +90,7 @@ def measure_service(
     check_dataset(dataset)
     check_place(dataset)
     _check_sendable(dataset)
-    asked = workers_of(service.service)
+    asked = service.workers
     counts: list[int | None] = [*service.scale]
     if asked not in counts:
         counts.append(asked)
@@ -343,15 +325,15 @@ def death_warnings(
     found: list[WarningSection] = []
     for death in section["deaths"]:
         message = (
-            f"The {death['process']} ended {death['seconds']:.3g} s after the first "
+            f"The {death['process']} ended {duration(death['seconds'])} after the first "
             f"element ({death['how']}), when {death['elements']:,} elements had come."
         )
         if death["process"] != "dispatcher":
             message += " " + PROMISES[section["sharding"]]
             if silent:
                 message += (
-                    f" No element came in the last {silent:.2g} s of the run: measure for "
-                    "longer (--seconds) to see whether any still does."
+                    f" No element came in the last {duration(silent)} of the run: measure "
+                    "for longer (--seconds) to see whether any still does."
                 )
         found.append({"code": "worker_died", "message": message})
     return found

@@ -6,8 +6,8 @@
     stages.py     checks of where the time goes
     check.py      a check and its rows      table.py   the rows as text
 
-stdout is the JSON; the table goes to stderr, row by row. Uses ipufeed.benchmark as a
-program does, and its package device.
+stdout is the JSON; the table goes to stderr, row by row. Uses device, measuring,
+process, result and ipufeed.benchmark.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.process.interrupts import Interrupts
 from ipufeed.benchmark.process.streams import take_stdout
+from ipufeed.exit_codes import FOUND_BAD, OK
 from ipufeed.render.terminal import HelpFormatter, wrap
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.result.json_text import JsonObject
     from ipufeed.benchmark.selftest.check import Check, MeasureRows
 
-PASSED, FAILED, BAD_INPUT = 0, 1, 2
 # History: 1, the first one.
 SCHEMA_VERSION = 1
 NAMES = ("rates", "counts", "errors", "records", "device", "stages")
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
     with os.fdopen(stdout, "w", encoding="utf-8") as file:
         file.write(json_text(outcome) + "\n")
-    return PASSED if outcome["passed"] else FAILED
+    return OK if outcome["passed"] else FOUND_BAD
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -31,14 +31,15 @@ def _slowest(costs: dict[str, float], slow: str, quick: bool) -> list[Row]:
     dataset = planted.stage_pipeline(costs)
     result = measure(dataset, Settings(seconds=1.5 if quick else 2.5))
     result = with_stages(result, dataset)
-    found = (result.stages or [{"name": None, "share": None}])[0]
+    first = result.stages[0] if result.stages else None
+    name, share = (first["name"], first["share"]) if first else (None, None)
     # The real lengths of these sleeps on this machine.
     taken = {name: planted.true_period(ms / 1e3, 20) for name, ms in costs.items()}
     return [
         exact(
             f"slowest of {len(costs)}, at place {list(costs).index(slow) + 1}",
             slow,
-            found["name"],
+            name,
         ),
-        within("    its share", taken[slow] / sum(taken.values()), found["share"], 0.1),
+        within("    its share", taken[slow] / sum(taken.values()), share, 0.1),
     ]

@@ -11,11 +11,12 @@ running that stage alone, on a cache of its inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 from ipufeed.benchmark.graph.names import inner_names, stage_kind, stage_names
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, Step, is_dataset
 from ipufeed.benchmark.graph.step_functions import nodes_of
+from ipufeed.benchmark.result.sections import StageSection
 from ipufeed.benchmark.stages.costs import build_model
 from ipufeed.benchmark.stages.model import PipelineModel, StageCost
 from ipufeed.benchmark.stages.probe_run import StageRun, run_with_probes
@@ -68,9 +69,10 @@ class Stage:
     advice: str | None = None
     inside: list[str] = field(default_factory=list)
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> StageSection:
         """Returns the stage as the JSON holds it."""
-        return {name: value for name, value in vars(self).items() if name != "node"}
+        found = {name: value for name, value in vars(self).items() if name != "node"}
+        return cast(StageSection, found)
 
 
 @dataclass
@@ -97,7 +99,7 @@ class Explanation:
         """Returns elements per second of the run with probes."""
         return self.run.elements / self.run.wall_ns * 1e9
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[StageSection]:
         """Returns the stages as the JSON holds them."""
         return [stage.row() for stage in self.stages]
 

@@ -1,4 +1,5 @@
 """IPUConfig: its tree of options, their checks, and the older functions that set them.
 
-Uses flags, ipufeed.errors and ipufeed.no_effect. Imports no TensorFlow.
+Uses flags. IPUConfig.configure_ipu_system, of Graphcore's API, imports `system` when it
+is called. Imports no TensorFlow.
 """

@@ -90,9 +90,6 @@ ATTRIBUTES: dict[str, str] = {
     "norms.experimental.distributed_batch_norm_replica_group_size": (
         "batch statistics are each replica's own; average them with cross_replica_mean"
     ),
-    "serialization_output_folder": (
-        "compiled programs are written to --executable_cache_path of TF_POPLAR_FLAGS"
-    ),
 }
 
 FLAGS: dict[str, str] = {

@@ -1,4 +1,4 @@
 """TF_POPLAR_FLAGS and other variables of the environment, parsed and checked.
 
-Uses ipufeed.errors only. Imports no TensorFlow.
+Uses no other folder. Imports no TensorFlow.
 """

@@ -1,4 +1,4 @@
 """Programs of a simulated IPU: compile, loops, scopes, strategy, steps, the clock.
 
-Uses config, flags and system, and ipufeed.queues.
+Uses log, system and ipufeed.queues.
 """

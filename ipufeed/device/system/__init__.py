@@ -1,4 +1,4 @@
 """The configured system: virtual devices, the topology, names of devices.
 
-Uses config and flags.
+Uses config, flags and log.
 """

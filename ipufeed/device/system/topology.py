@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ipufeed.checks import is_power_of_two
 from ipufeed.device.config.enums import SelectionOrder
 
 # The IPUs of one server, and the number of registered TensorFlow devices.
@@ -30,11 +31,6 @@ GROUPS: tuple[tuple[int, ...], ...] = (
     *_EIGHTS,
     tuple(range(NUM_IPUS)),
 )
-
-
-def is_power_of_two(num_ipus: int) -> bool:
-    """Returns whether a device may have `num_ipus` IPUs."""
-    return num_ipus > 0 and num_ipus & (num_ipus - 1) == 0
 
 
 def allocate(counts: Sequence[int]) -> list[int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ipufeed.checks import is_power_of_two
 from ipufeed.device.config.config import (
     MOST_TILES,
     IPUConfig,
@@ -54,7 +55,7 @@ class VirtualDevice:
                 Default: False.
         """
         # Only possible with the IPU Model, which has no neighbours.
-        if not topology.is_power_of_two(self.num_ipus):
+        if not is_power_of_two(self.num_ipus):
             return tuple(range(self.num_ipus))
         return topology.selection_order(self.order, self.num_ipus, pipelined)
 
@@ -140,7 +141,7 @@ def _groups(config: IPUConfig, flags: Flags) -> list[_Group]:
     if flags.use_ipu_model:
         return [(count, (), None) for count in counts]
     # Programs may be compiled for a larger server than this one.
-    if offline and all(map(topology.is_power_of_two, counts)):
+    if offline and all(map(is_power_of_two, counts)):
         return [(count, (), None) for count in counts]
     hardware_ids = topology.allocate(counts)
     if hardware_ids is None:

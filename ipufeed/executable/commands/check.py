@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ipufeed.executable.commands.common import (
-    FOUND_BAD,
-    OK,
-    File,
-    files_in,
-    folder_of,
-    wrapped,
-)
-from ipufeed.executable.program.file_format import DamagedFileError
+from ipufeed.errors import DamagedFileError
+from ipufeed.executable.commands.common import File, files_in, folder_of, wrapped
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.cache import read_trusted
+from ipufeed.exit_codes import FOUND_BAD, OK
 from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import counted
 

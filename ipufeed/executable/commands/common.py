@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from ipufeed import _quiet_import
+from ipufeed.errors import DamagedFileError, NativeLibraryError
 from ipufeed.executable.program.file_format import (
     MAGIC,
     MAX_HEADER,
-    DamagedFileError,
     JsonObject,
     unpack_header,
 )
@@ -28,8 +28,6 @@ from ipufeed.render.terminal_text import printable
 
 if TYPE_CHECKING:
     from ipufeed.executable.program.program import Program
-
-OK, FOUND_BAD, BAD_INPUT = 0, 1, 2
 
 NO_FOLDER = (
     "Which folder? Name one, or set it: "
@@ -113,7 +111,6 @@ def _tensorflow_version() -> str | None:
 def _ipufeed_build() -> str | None:
     """Returns the hash of the native sources in keys; None without a library."""
     from ipufeed import _native
-    from ipufeed.errors import NativeLibraryError
 
     try:
         return str(_native.build_info(_native.find_library())["sources"])[:16]

@@ -11,8 +11,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ipufeed.executable.commands.common import FOUND_BAD, OK
 from ipufeed.executable.commands.explain import two_programs
+from ipufeed.exit_codes import FOUND_BAD, OK
 
 if TYPE_CHECKING:
     from ipufeed.executable.hlo.hlo import Instruction

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipufeed.executable.commands.common import (
-    OK,
     CommandError,
     as_json,
     last_two,
     load,
     wrapped,
 )
+from ipufeed.exit_codes import OK
 
 if TYPE_CHECKING:
     from ipufeed.executable.program.program import Program

@@ -6,7 +6,6 @@ import time
 from argparse import ArgumentParser, Namespace
 
 from ipufeed.executable.commands.common import (
-    OK,
     File,
     as_json,
     files_in,
@@ -16,6 +15,7 @@ from ipufeed.executable.commands.common import (
     wrapped,
 )
 from ipufeed.executable.program.file_format import JsonObject
+from ipufeed.exit_codes import OK
 from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import age, counted, size
 

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ipufeed.executable.commands.common import (
-    FOUND_BAD,
-    OK,
     CommandError,
     File,
     duration,
@@ -21,6 +19,7 @@ from ipufeed.executable.commands.common import (
     folder_of,
     size,
 )
+from ipufeed.exit_codes import FOUND_BAD, OK
 from ipufeed.render import units
 from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import counted

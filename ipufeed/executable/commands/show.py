@@ -6,8 +6,9 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ipufeed.executable.commands.common import OK, as_json, load, shortened, wrapped
+from ipufeed.executable.commands.common import as_json, load, shortened, wrapped
 from ipufeed.executable.program.file_format import JsonObject
+from ipufeed.exit_codes import OK
 from ipufeed.render.terminal_text import printable
 from ipufeed.render.units import counted, size
 

@@ -1,4 +1,4 @@
 """Compiles programs: looks them up in the caches, keeps their history, logs phases.
 
-Uses every package of ipufeed.executable except commands.
+Uses explanation, program, report, store, tracing, ipufeed.device and ipufeed.queues.
 """

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
+from ipufeed.checks import is_power_of_two
 from ipufeed.device.log import LOGGER
 from ipufeed.executable.program.names import ANONYMOUS
 from ipufeed.executable.program.program import Program
@@ -64,7 +65,8 @@ class History:
                 return
             recompiles = self._compiles[family]  # the first compilation does not count
             self._compiles[family] += 1
-        if last is None or not _is_power_of_two(recompiles - WARN_AT + 1):
+        # At powers of two: warnings become rarer.
+        if last is None or not is_power_of_two(recompiles - WARN_AT + 1):
             return
         LOGGER.warning(
             "Program %s has been compiled %d times by this process. The last time: %s. "
@@ -105,11 +107,6 @@ class History:
         if named:
             self._names[program.name] = self._families
         return self._families
-
-
-def _is_power_of_two(number: int) -> bool:
-    """Whether a number is 1, 2, 4, ...: warnings become rarer."""
-    return number > 0 and number & (number - 1) == 0
 
 
 def _are_alike(one: Ops, other: Ops) -> bool:

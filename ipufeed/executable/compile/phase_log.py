@@ -58,7 +58,7 @@ def phase_begins(name: str) -> None:
 
 
 def phase_ends(name: str, duration_s: float, rss_bytes: int) -> None:
-    """Logs the end of a phase with its duration and growth of memory."""
+    """Logs the end of a phase, in Poplar's text: its `MB` are MiB."""
     if logs_phases():
         _phase_line(
             f"Ending phase: {name} (duration {duration_s * 1e3:.0f} ms; "
@@ -110,7 +110,8 @@ def _shows_progress() -> bool:
 class ProgressBar:
     """The progress bar of a compilation: 0 and 100 %, as XLA compiles in one call.
 
-    A thread redraws the elapsed time until the block ends.
+    It is not tqdm's, since programs read the text that Graphcore's bar writes. A thread
+    redraws the elapsed time until the block ends.
     """
 
     WIDTH = 20

@@ -44,11 +44,12 @@ from ipufeed.executable.program.program import Program, set_programs
 from ipufeed.executable.report import limits
 from ipufeed.executable.report import write as report
 from ipufeed.executable.store import provided
-from ipufeed.executable.store.cache import Cache, Slot, write_whole
+from ipufeed.executable.store.cache import Cache, Slot, cache_folder
 from ipufeed.executable.store.counters import COUNTERS
 from ipufeed.executable.tracing import recorder
 from ipufeed.process_state import STATE
 from ipufeed.queues import interrupt
+from ipufeed.render.files import write_whole
 
 NO_CACHE_PATH = (
     "IPU devices have been configured for pre-compilation, however "
@@ -77,7 +78,7 @@ class _Programs:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     works: dict[int, _Work] = field(default_factory=dict)
-    caches: dict[str, Cache] = field(default_factory=dict)
+    caches: dict[Path, Cache] = field(default_factory=dict)
     # Cost of reading a program's file: part of its first load onto a device.
     read: dict[int, Figures] = field(default_factory=dict)
     history: History = field(default_factory=History)
@@ -175,11 +176,11 @@ def _require_cache_path() -> None:
 
 def _cache() -> Cache | None:
     """Returns the cache of --executable_cache_path, or None."""
-    folder = flags.get_flags().executable_cache_path
-    if not folder:
+    folder = cache_folder()
+    if folder is None:
         return None
     with _programs.lock:
-        return _programs.caches.setdefault(folder, Cache(Path(folder).expanduser()))
+        return _programs.caches.setdefault(folder, Cache(folder))
 
 
 def _find(work: _Work) -> Entry | None:
@@ -328,9 +329,9 @@ def _serialize(entry: Entry, program: Program) -> None:
         return
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    write_whole(path / f"{program.key.hex}.ipu_bin", entry.executable)
+    write_whole(path / f"{program.key.hex}.ipu_bin", entry.executable, mode=0o600)
     text = json.dumps(program.interface(), indent=2)
-    write_whole(path / f"{program.key.hex}.json", text.encode())
+    write_whole(path / f"{program.key.hex}.json", text.encode(), mode=0o600)
 
 
 def _failed(work: _Work, why: str) -> None:

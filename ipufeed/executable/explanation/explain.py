@@ -15,6 +15,7 @@ import os
 import re
 from pathlib import Path
 
+from ipufeed.errors import DamagedFileError
 from ipufeed.executable.explanation.body import Body, op_of
 from ipufeed.executable.explanation.cause import Cause
 from ipufeed.executable.explanation.context import explain_context
@@ -22,7 +23,6 @@ from ipufeed.executable.explanation.interface import explain_interface
 from ipufeed.executable.explanation.pairing import pair
 from ipufeed.executable.explanation.structure import explain_unrelated
 from ipufeed.executable.hlo.hlo import Module
-from ipufeed.executable.program.file_format import DamagedFileError
 from ipufeed.executable.program.program import Program, programs_of_process
 from ipufeed.executable.store.safety import UnsafeError
 from ipufeed.render.terminal_text import named
@@ -139,8 +139,10 @@ def find_program(reference: Reference) -> Program:
         )
     try:
         return Program.from_entry(read_trusted(path))
-    except (DamagedFileError, UnsafeError) as error:
-        raise type(error)(f"{path}: {error}") from error
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{path}: {error}", str(path)) from error
+    except UnsafeError as error:
+        raise UnsafeError(f"{path}: {error}") from error
     except FileNotFoundError:
         raise LookupError(f"There is no executable {path}.") from None
     except (KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
 """One compiled program: its names, its key, its file format, events of the core.
 
-Uses hlo.
+Uses hlo and ipufeed.device.
 """

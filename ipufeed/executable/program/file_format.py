@@ -20,6 +20,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipufeed.errors import DamagedFileError
 from ipufeed.render.units import counted
 
 JsonObject = dict[str, Any]
@@ -28,10 +29,6 @@ MAGIC = b"ipufeed executable 1\n"
 _FIXED = struct.Struct("<Q32s")
 MAX_HEADER = 16 << 20
 PARTS = ("program", "executable")
-
-
-class DamagedFileError(ValueError):
-    """A file is not an executable, or is damaged; the message names the fault."""
 
 
 @dataclass(frozen=True)

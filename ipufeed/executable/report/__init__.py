@@ -1,4 +1,4 @@
 """autoReport's reports: memory, cost and graph of a program, and an HTML page of them.
 
-Uses hlo, program and store.
+Uses hlo, program and ipufeed.device.
 """

@@ -33,8 +33,8 @@ from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.executable.program.names import variables_of
 from ipufeed.executable.program.program import Program
 from ipufeed.executable.report import dump, graph_svg, limits, profile
-from ipufeed.executable.store.cache import write_whole
 from ipufeed.process_state import STATE
+from ipufeed.render.files import write_whole
 
 FRAMEWORK, PROFILE, GRAPH = "framework.json", "profile.json", "graph.svg"
 # Graphcore's file name, by which scripts find reports. PopVision cannot read this format.
@@ -136,7 +136,7 @@ def _write_report(
     svg = graph_svg.draw(code.module)
     folder = _folder_of(request.folder, program.key.hex)
     _write_json(folder / FRAMEWORK, _framework())
-    write_whole(folder / GRAPH, svg.encode())
+    write_whole(folder / GRAPH, svg.encode(), mode=0o600)
     # The profile is last: a folder with a profile is complete.
     for name in (PROFILE, POP):
         _write_json(folder / name, {"program": about, **found})
@@ -144,7 +144,7 @@ def _write_report(
 
 
 def _write_json(path: Path, value: JsonObject) -> None:
-    write_whole(path, json.dumps(value, indent=1).encode())
+    write_whole(path, json.dumps(value, indent=1).encode(), mode=0o600)
 
 
 def _folder_of(parent: Path, program: str) -> Path:

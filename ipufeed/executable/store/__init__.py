@@ -1,4 +1,4 @@
 """The executable cache on disk: files, their safety, counters.
 
-Uses program and hlo.
+Uses program and ipufeed.device.
 """

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -26,9 +25,11 @@ from pathlib import Path
 
 from ipufeed.device.flags import flags
 from ipufeed.device.log import LOGGER
-from ipufeed.executable.program.file_format import DamagedFileError, Entry, pack, unpack
+from ipufeed.errors import DamagedFileError
+from ipufeed.executable.program.file_format import Entry, pack, unpack
 from ipufeed.executable.store import safety
 from ipufeed.executable.store.counters import COUNTERS
+from ipufeed.render.files import write_whole
 
 SUFFIX = ".poplar_exec"
 LOCK_SUFFIX = ".compile_lock"
@@ -55,7 +56,7 @@ class Slot:
         Raises:
             OSError: The file cannot be written. No part of it remains.
         """
-        write_whole(self.path, pack(entry))
+        write_whole(self.path, pack(entry), mode=0o600)
         return self.path
 
     def release(self) -> None:
@@ -252,19 +253,3 @@ def read_trusted(path: Path) -> Entry:
         if os.fstat(file.fileno()).st_size > MAX_FILE:
             raise DamagedFileError("it is larger than an executable can be")
         return unpack(file.read())
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file atomically, with access for this user only."""
-    descriptor, temporary = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.stem}.", suffix=".tmp"
-    )
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -111,11 +111,11 @@ def stop() -> tuple[list[Event], int]:
 
 def _write(path: Path, events: list[Event], dropped: int, begun_ns: int) -> None:
     """Writes a trace, which contains the number of events that did not fit."""
-    from ipufeed.executable.store.cache import write_whole
     from ipufeed.executable.tracing import chrome as chrome_trace
+    from ipufeed.render.files import write_whole
 
     content = chrome_trace.chrome_trace(events, dropped, begun_ns)
-    write_whole(path, json.dumps(content).encode())
+    write_whole(path, json.dumps(content).encode(), mode=0o600)
     if dropped:
         LOGGER.warning(
             "%s lacks %d events, for which there was no room: give `events` more.",

@@ -16,6 +16,7 @@ from tf_keras.src.utils import losses_utils
 from ipufeed.device.program.strategy import IPUStrategyV1, current_strategy
 from ipufeed.device.random.ops import on_ipu
 from ipufeed.keras.changes.adapting import adapt_on_host
+from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import GradAndVar, KerasLayer, KerasModel, Tensor
 
 
@@ -27,7 +28,7 @@ def install() -> None:
     _allow_backups()
     _sum_over_replicas()
     _encode_without_bincount()
-    PreprocessingLayer.adapt = adapt_on_host(PreprocessingLayer.adapt)
+    replace(PreprocessingLayer, "adapt", adapt_on_host(PreprocessingLayer.adapt))
 
 
 def _allow_float16() -> None:
@@ -40,7 +41,7 @@ def _allow_float16() -> None:
     def supports() -> bool:
         return current_strategy() is not None or stock()
 
-    loss_scale_optimizer.strategy_supports_loss_scaling = supports
+    replace(loss_scale_optimizer, "strategy_supports_loss_scaling", supports)
 
 
 def _sum_over_replicas() -> None:
@@ -61,7 +62,7 @@ def _sum_over_replicas() -> None:
             for each, weight in grads_and_vars
         ]
 
-    optimizer_utils.all_reduce_sum_gradients = sums
+    replace(optimizer_utils, "all_reduce_sum_gradients", sums)
 
 
 def take_plain_recurrences(model: KerasModel) -> None:
@@ -90,7 +91,7 @@ def _allow_losses() -> None:
         auto = loss.reduction == kinds.AUTO
         return kinds.SUM_OVER_BATCH_SIZE if auto else loss.reduction
 
-    keras.losses.Loss._get_reduction = reduction
+    replace(keras.losses.Loss, "_get_reduction", reduction)
 
 
 def _allow_states() -> None:
@@ -106,7 +107,7 @@ def _allow_states() -> None:
         if keeps:
             layer.stateful = True
 
-    keras.layers.RNN.__init__ = make
+    replace(keras.layers.RNN, "__init__", make)
 
 
 def _allow_backups() -> None:
@@ -120,7 +121,7 @@ def _allow_backups() -> None:
         stock(callback, *arguments, **keywords)
         callback._supported_strategies += (IPUStrategyV1,)
 
-    keras.callbacks.BackupAndRestore.__init__ = make
+    replace(keras.callbacks.BackupAndRestore, "__init__", make)
 
 
 def _encode_without_bincount() -> None:
@@ -146,4 +147,4 @@ def _encode_without_bincount() -> None:
             ones *= tf.cast(count_weights, ones.dtype)[..., tf.newaxis]
         return tf.reduce_sum(ones, axis=-2)
 
-    preprocessing_utils.dense_bincount = encode
+    replace(preprocessing_utils, "dense_bincount", encode)

@@ -1,5 +1,5 @@
 """The data of a call as the queues carry them.
 
 dtypes casts data, and results that queues do not carry; shapes fixes and checks shapes.
-Uses ipufeed.keras.checks.
+Uses checks.
 """

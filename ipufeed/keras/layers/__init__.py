@@ -4,8 +4,8 @@
     norms      GroupNormalization, InstanceNormalization, LayerNormalization
     recurrent  LSTM and GRU, also as PopnnLSTM and PopnnGRU
 
-They work in any model, on the IPU or not. Options on the hardware's memory have no effect,
-with a warning. Uses ipufeed.no_effect.
+They work in any model, on the IPU or not. Options on the hardware's memory have no
+effect, with a warning. Uses no other folder.
 """
 
 from __future__ import annotations

@@ -6,13 +6,9 @@ classes of this package derive from those of the selected Keras.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-
-def is_legacy() -> bool:
-    """Whether tf.keras is tf_keras."""
-    return os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+from ipufeed.tf_patches.frozen_keras import is_legacy
 
 
 def _load() -> Any:

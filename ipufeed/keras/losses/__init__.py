@@ -1,6 +1,6 @@
 """Names of Graphcore's `ipu.keras.losses`, and their replacements.
 
-Losses of Keras run on an IPU unchanged. Uses no other package.
+Losses of Keras run on an IPU unchanged. Uses no other folder.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     wrappers     IpuOptimizer, CrossReplicaOptimizer, MapGradientOptimizer, ...
     with_extras  AdamIpuOptimizer, LAMBIpuOptimizer
 
-They are optimizers of the Keras in use (see layers/in_use.py), for `compile`, for custom
-training loops and for pipelines. Uses ipufeed.no_effect and ipufeed.parallel.
+They are optimizers of the Keras in use (see layers/in_use.py), for `compile`, for
+custom training loops and for pipelines. Uses layers, ipufeed.device and
+ipufeed.parallel.
 """
 
 from __future__ import annotations

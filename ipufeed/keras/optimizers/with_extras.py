@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ipufeed.keras.layers.in_use import is_legacy, keras
+from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
+from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import GradAndVar
 
 Adam: Any = keras.optimizers.Adam

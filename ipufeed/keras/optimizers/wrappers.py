@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ipufeed.keras.layers.in_use import is_legacy, keras
+from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.arguments import (
@@ -13,6 +13,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientMapping,
     check_dtype,
 )
+from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import Config, DType, GradAndVar, Optimizer, Tensor, Variable
 
 _Optimizer: Any = keras.optimizers.Optimizer

@@ -9,6 +9,6 @@
     summary      print_pipeline_stage_assignment_summary
     program      a function for each stage, for pipelining_ops.pipeline
 
-Uses ipufeed.device; files that begin with the name of a Keras import it, and are loaded
+Uses ipufeed.device. Files that begin with the name of a Keras import it, and are loaded
 with it. The options and the methods of models are in ipufeed.keras.
 """

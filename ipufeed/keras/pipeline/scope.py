@@ -6,6 +6,7 @@ import contextvars
 from typing import Any
 
 from ipufeed.device.program.strategy import current_strategy
+from ipufeed.tf_patches.changes import replace
 
 # Attributes of layers and of nodes, which Keras does not track.
 _STAGE = "_ipufeed_stage"
@@ -86,4 +87,4 @@ def note(kind: type) -> None:
             made.__dict__[_STAGE] = stage
         return made
 
-    kind.__new__ = new  # type: ignore[method-assign,assignment]
+    replace(kind, "__new__", new)

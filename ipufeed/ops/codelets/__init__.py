@@ -3,5 +3,5 @@
     vertex_edsl   the expressions: operators build a tree, `lower` returns its C++ text
     expression    codelet_expression_op: builds TensorFlow's operations of a tree
 
-Uses tf_types only.
+Uses no other folder.
 """

@@ -5,5 +5,5 @@
     user_library       users' shared libraries, loaded by their content
     user_op_arguments  the checks of the arguments of their operations
 
-Uses checks and tf_types only.
+Uses no other folder.
 """

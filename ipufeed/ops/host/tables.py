@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ipufeed.process_state import STATE
+
 
 class Table:
     """A registered table.
@@ -42,6 +44,12 @@ class Table:
 
 _lock = threading.Lock()
 _tables: dict[str, Table] = {}
+
+
+@STATE.part("host embeddings")
+def _forget() -> None:
+    with _lock:
+        _tables.clear()
 
 
 def add(name: str, rows: np.ndarray[Any, Any]) -> Table:

@@ -1,4 +1,4 @@
 """The CTC losses and decoders; nn_ops has their public names.
 
-Uses device.program.
+Uses ipufeed.device.
 """

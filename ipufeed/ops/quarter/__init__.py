@@ -3,5 +3,5 @@
     codes   the 256 codes of each format, and their values
     f8_ops  tensors of codes, their products and convolutions
 
-Uses tf_types only.
+Uses no other folder.
 """

@@ -1,4 +1,4 @@
 """Optimizers: mean over replicas, gradient accumulation, shards, offloaded state.
 
-Uses collectives.
+Uses collectives, ipufeed.device and ipufeed.queues.
 """

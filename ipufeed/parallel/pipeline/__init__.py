@@ -1,4 +1,4 @@
 """Pipelines: stages on IPUs of their own, the schedules.
 
-Uses optimizers and collectives.
+Uses optimizers, ipufeed.device, ipufeed.executable and ipufeed.queues.
 """

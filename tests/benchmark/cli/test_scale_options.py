@@ -4,7 +4,7 @@ import pytest
 
 from ipufeed.benchmark.cli.main import main
 from ipufeed.benchmark.cli.options.parser import build_parser
-from ipufeed.benchmark.cli.options.scaleout import check_scale_options
+from ipufeed.benchmark.cli.options.scaleout import service_of
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_the_scale_is_sorted_and_each_number_once():
     """The curve goes upwards, whatever order it was asked in."""
     parser = build_parser()
     options = parser.parse_args(["a.py", "--service", "local:2", "--scale", "4,0,1,4"])
-    check_scale_options(parser, options, on_device=False)
+    service = service_of(parser, options, on_device=False)
 
-    assert options.scale == [0, 1, 4]
+    assert service.scale == (0, 1, 4)

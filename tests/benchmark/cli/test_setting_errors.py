@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from ipufeed.benchmark import Settings
+from ipufeed.benchmark.advice.what_if import parse_what_if
 from ipufeed.benchmark.cli.options.command import command_of
 from ipufeed.benchmark.cli.options.device import device_settings_of
 from ipufeed.benchmark.cli.options.parser import build_parser, message_of, settings_of
@@ -52,17 +53,47 @@ def test_in_python_a_setting_has_its_own_name():
 
 
 def test_a_command_is_parsed_once_and_stays_as_it_is():
-    """Numbers of workers are numbers, and a file for stdout is none."""
+    """Numbers of workers are numbers, and a file for stdout is None."""
     parser = build_parser()
     words = ["a.py:train", "--service", "local:2", "--scale", "2,1,2", "--json", "-"]
-    command = command_of(parser, parser.parse_args([*words, "--set", "n=3"]))
+    options = parser.parse_args([*words, "--set", "n=3"])
+    before = dict(vars(options))
+    command = command_of(parser, options)
+
+    assert vars(options) == before
 
     assert command.target == "a.py:train"
     assert command.assignments == ("n=3",)
-    assert command.scale == (1, 2)
+    assert command.service.workers == 2
+    assert command.service.scale == (1, 2)
     assert command.excluding == "--service"
     with pytest.raises(dataclasses.FrozenInstanceError):
         command.quiet = True
+
+
+def test_questions_are_parsed_with_the_command():
+    """Factors of the stages' times."""
+    parser = build_parser()
+    words = ["a.py", "--what-if", "decode=2x", "--what-if", "{a}=free"]
+    command = command_of(parser, parser.parse_args(words))
+
+    assert [(each.stage, each.factor) for each in command.what_if] == [
+        ("decode", 0.5),
+        ("{a}", 0.0),
+    ]
+
+
+def test_a_wrong_question_is_named_as_the_option(capsys):
+    """In Python it is the argument's name; braces of the user stay as they are."""
+    with pytest.raises(SettingError, match=r"^`what_if` must be .* got '{a}=fast'"):
+        parse_what_if("{a}=fast")
+
+    parser = build_parser()
+    with pytest.raises(SystemExit):
+        command_of(parser, parser.parse_args(["a.py", "--what-if", "{a}=fast"]))
+    output = " ".join(capsys.readouterr().err.split())
+    assert "--what-if must be STAGE=SPEED" in output
+    assert "got '{a}=fast'" in output
 
 
 def test_other_errors_stay_as_they_are():

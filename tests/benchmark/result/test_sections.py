@@ -7,6 +7,7 @@ import typing
 import pytest
 from helpers import ROOT
 
+from ipufeed.benchmark import Comparison
 from ipufeed.benchmark.result import sections
 from ipufeed.benchmark.result.result import Result
 
@@ -28,22 +29,40 @@ def section_types():
     hints = typing.get_type_hints(Result)
     found = {}
     for field in dataclasses.fields(Result):
-        for part in (hints[field.name], *typing.get_args(hints[field.name])):
+        parts = [hints[field.name]]
+        for part in parts:  # which grows: of `list[Section] | None` all three
+            parts += typing.get_args(part)
             if typing.is_typeddict(part):
                 found[field.name] = part
     return found
 
 
 def test_every_section_of_one_run_has_a_type():
-    """What is not a section is a list of what the stages or a comparison found."""
-    others = {"stages", "advice", "what_if", "series", "comparison"}
+    """The series has a column for each figure of the run."""
     names = {field.name for field in dataclasses.fields(Result)}
-    assert set(section_types()) == names - others
+    assert set(section_types()) == names - {"series"}
 
 
 def test_the_guide_has_each_key_of_a_device_and_no_other():
     """A key that is new needs a row that says how to read it."""
     assert rows("device") == set(sections.DeviceSection.__annotations__)
+
+
+@pytest.mark.parametrize("name", ["stages", "advice", "what_if"])
+def test_the_guide_has_each_key_of_the_rows_and_no_other(name):
+    """Of the stages, and of what follows from them."""
+    assert rows(name) == set(section_types()[name].__annotations__)
+
+
+def test_the_guide_has_each_key_of_a_comparison():
+    """They are the fields of a Comparison; the version stands in the JSON only."""
+    section = TEXT.partition("## Comparisons")[2]
+    table = section.partition("| key |")[2].partition("\n\n")[0]
+    keys = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.M)))
+    fields = {field.name for field in dataclasses.fields(Comparison)}
+
+    assert {*keys} == fields
+    assert {*sections.ComparisonSection.__annotations__} == fields | {"schema_version"}
 
 
 def test_the_guide_has_each_section_and_no_other():

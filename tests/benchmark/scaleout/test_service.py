@@ -24,13 +24,13 @@ from ipufeed.benchmark.process import child_process as own_children
 from ipufeed.benchmark.scaleout import service as service_module
 from ipufeed.benchmark.scaleout.cluster import Cluster
 from ipufeed.benchmark.scaleout.service import (
-    ServiceSettings,
     _check_reachable,
     death_warnings,
     distribute,
     measure_service,
     run_watched,
 )
+from ipufeed.benchmark.scaleout.settings import ServiceSettings
 from ipufeed.benchmark.scaleout.watch import Watch
 from ipufeed.errors import ScaleOutError
 

@@ -87,6 +87,7 @@ ACTING_ELSEWHERE = {
     "experimental.multi_replica_distribution.process_count",
     "experimental.multi_replica_distribution.process_index",
     "ipu_model.compile_ipu_code",
+    "serialization_output_folder",  # test_executable_processes.py
 }
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.cli.options.device import device_settings_of
 from ipufeed.benchmark.cli.options.parser import message_of, settings_of
 from ipufeed.benchmark.cli.options.report import reports_of
-from ipufeed.benchmark.cli.options.scaleout import check_scale_options
-from ipufeed.benchmark.cli.options.stages import check_stage_options, excluding_option
+from ipufeed.benchmark.cli.options.scaleout import service_of
+from ipufeed.benchmark.cli.options.stages import excluding_option, questions_of
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.result.settings import Settings
+from ipufeed.benchmark.scaleout.settings import ServiceSettings
 from ipufeed.render.files import is_stdout, why_not_writable
+
+if TYPE_CHECKING:
+    from ipufeed.benchmark.advice.what_if import WhatIf
 
 # Options that need the graph of a tf.data dataset, and the reason.
 NEED_A_DATASET = {
@@ -37,16 +42,12 @@ class Command:
         is_on_device: Whether elements go through infeed, device and outfeed.
         cold: Whether the dataset's files are dropped from the page cache.
         cold_files: Patterns of these files; empty for those of the pipeline.
-        service: `local:N` or `grpc://HOST:PORT`; None without tf.data service.
-        sharding: How the service's workers divide the data.
-        compression: Of the elements that the workers send.
-        scale: Numbers of workers to measure with, sorted.
-        kill_worker_after: Seconds until a worker is killed, or None.
+        service: The settings of tf.data service; None without it.
         processes: Number of processes that run the dataset at a time, or None.
         no_stages: Whether the run for stages is left out.
         excluding: The option that excludes stages, as `--cold`, or None.
         verify: Whether advice is tried.
-        what_if: The questions, as typed.
+        what_if: The questions of `--what-if`.
         compare: Files of the results to compare with.
         allowed_loss: Fraction of the rate; None without a gate.
         json: The file to write the result to as well, or None.
@@ -61,16 +62,12 @@ class Command:
     is_on_device: bool
     cold: bool
     cold_files: tuple[str, ...]
-    service: str | None
-    sharding: str
-    compression: str
-    scale: tuple[int, ...]
-    kill_worker_after: float | None
+    service: ServiceSettings | None
     processes: int | None
     no_stages: bool
     excluding: str | None
     verify: bool
-    what_if: tuple[str, ...]
+    what_if: tuple[WhatIf, ...]
     compare: tuple[str, ...]
     allowed_loss: float | None
     json: str | None
@@ -87,15 +84,17 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
     """Checks parsed options; ends the process with a message if they are wrong."""
     try:
         settings = settings_of(options)
-        check_stage_options(options)
+        questions = questions_of(options)
         device = device_settings_of(options)
     except ValueError as error:
         parser.error(message_of(error))
     reports = reports_of(options)
     _check_reports(parser, reports)
     json = _checked_json(parser, options.json)
-    _check_cold(parser, options, device is not None)
-    check_scale_options(parser, options, device is not None)
+    cold = options.cold or bool(options.cold_files)
+    if cold:
+        _check_cold(parser, options, device is not None)
+    service = service_of(parser, options, device is not None)
     if options.allowed_loss is not None and not options.compare:
         parser.error("--fail-if-slower needs --compare BASE.json.")
     return Command(
@@ -104,18 +103,14 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
         settings=settings,
         device=device,
         is_on_device=bool(options.through) or device is not None,
-        cold=options.cold,
+        cold=cold,
         cold_files=tuple(options.cold_files),
-        service=options.service,
-        sharding=options.sharding,
-        compression=options.compression,
-        scale=tuple(options.scale or ()),
-        kill_worker_after=options.kill_worker_after,
+        service=service,
         processes=options.processes,
         no_stages=options.no_stages,
-        excluding=excluding_option(options),
+        excluding="--cold" if cold else excluding_option(options),
         verify=options.verify,
-        what_if=tuple(options.what_if),
+        what_if=questions,
         compare=tuple(options.compare),
         allowed_loss=options.allowed_loss,
         json=json,
@@ -145,8 +140,7 @@ def _checked_json(parser: ArgumentParser, path: str | None) -> str | None:
 
 
 def _check_cold(parser: ArgumentParser, options: Namespace, on_device: bool) -> None:
-    options.cold = options.cold or bool(options.cold_files)
-    if options.cold and (options.through or on_device):
+    if options.through or on_device:
         device = "--through" if options.through else "the options of a device"
         parser.error(f"--cold measures a dataset alone: leave out {device}, or --cold.")
 

@@ -6,9 +6,10 @@ import argparse
 import re
 
 from ipufeed.benchmark.comparing.gate import fraction
+from ipufeed.exit_codes import FOUND_BAD, OK, UNDECIDED
 
-HELD, SLOWER, BAD_INPUT, UNDECIDED, NOTHING_MEASURED = 0, 1, 2, 3, 4
-CODES = {"held": HELD, "slower": SLOWER, "cannot tell": UNDECIDED}
+# By the verdict of a gate.
+CODES = {"held": OK, "slower": FOUND_BAD, "cannot tell": UNDECIDED}
 
 EXIT_CODES = """\
   1    --fail-if-slower: surely slower than allowed; 3: cannot tell"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from ipufeed.benchmark.scaleout.cluster import MOST_PROCESSES, workers_of
+from ipufeed.benchmark.scaleout.settings import MOST_PROCESSES, ServiceSettings
 
 SHARDINGS = ("off", "dynamic", "file", "data", "file_or_data")
 COMPRESSIONS = ("auto", "snappy", "none")
@@ -58,13 +58,17 @@ def add_scale_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_scale_options(
+def service_of(
     parser: argparse.ArgumentParser, options: argparse.Namespace, on_device: bool
-) -> None:
-    """Refuses options that exclude each other; parses `scale` into a list of numbers."""
+) -> ServiceSettings | None:
+    """Returns the settings of --service; None without it.
+
+    Ends the process with a message if options exclude each other or are out of range.
+    """
     chosen = [name for name in ("service", "processes") if getattr(options, name)]
     names = ["through", "cold", *(REPORTS if options.processes else ())]
-    others = [name for name in names if getattr(options, name, None)]
+    given = {**vars(options), "cold": options.cold or options.cold_files}
+    others = [name for name in names if given.get(name)]
     others += ["step-time"] if on_device and not options.through else []
     if len(chosen) > 1:
         parser.error("--service and --processes are two ways to scale: give one.")
@@ -80,8 +84,15 @@ def check_scale_options(
             f"--processes must be in [1, {MOST_PROCESSES}], got {options.processes}."
         )
     if options.service is None:
-        return
-    local = workers_of(options.service)
+        return None
+    service = ServiceSettings(
+        service=options.service,
+        sharding=options.sharding,
+        compression=options.compression,
+        scale=_scale_of(parser, options.scale),
+        kill_worker_after=options.kill_worker_after,
+    )
+    local = service.workers
     if local is None and not re.fullmatch(r"grpc://[^/\s]+:\d+", options.service):
         parser.error(
             f"--service must be local:N with N in [1, {MOST_PROCESSES}], or "
@@ -98,13 +109,13 @@ def check_scale_options(
     seconds = options.kill_worker_after
     if seconds is not None and not 0 <= seconds < 1e6:
         parser.error(f"--kill-worker-after must be in [0, 1e6), got {seconds}.")
-    options.scale = _scale_of(parser, options.scale)
+    return service
 
 
-def _scale_of(parser: argparse.ArgumentParser, text: str | None) -> list[int]:
+def _scale_of(parser: argparse.ArgumentParser, text: str | None) -> tuple[int, ...]:
     """Returns `1,2,4` as distinct numbers in ascending order."""
     if text is None:
-        return []
+        return ()
     if not re.fullmatch(r"\d{1,4}(,\d{1,4})*", text):
         parser.error(f"--scale must be numbers of workers such as 1,2,4, got {text!r}.")
     counts = sorted({int(part) for part in text.split(",")})
@@ -112,4 +123,4 @@ def _scale_of(parser: argparse.ArgumentParser, text: str | None) -> list[int]:
         parser.error(
             f"--scale must be at most {MOST_PROCESSES} workers, got {counts[-1]}."
         )
-    return counts
+    return tuple(counts)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipufeed.benchmark.advice.what_if import WhatIf
 
 # Stages are those of the dataset alone, with its files in memory; these measure more.
 EXCLUDING = (
@@ -44,11 +48,12 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_stage_options(options: argparse.Namespace) -> None:
-    """Refuses options that exclude each other, or that would have no effect.
+def questions_of(options: argparse.Namespace) -> tuple[WhatIf, ...]:
+    """Returns the questions of --what-if; checks the options for stages.
 
     Raises:
-        ValueError: The message names the options.
+        SettingError: A question is not of the form STAGE=SPEED.
+        ValueError: Options exclude each other; the message names them.
     """
     from ipufeed.benchmark.advice.what_if import parse_what_if
 
@@ -65,11 +70,7 @@ def check_stage_options(options: argparse.Namespace) -> None:
                 f"one process and with its files in memory. Leave {option} out, or "
                 f"{without}."
             )
-    for text in options.what_if:
-        try:
-            parse_what_if(text)
-        except ValueError as error:
-            raise ValueError(str(error).replace("`what_if`", "--what-if")) from error
+    return tuple(map(parse_what_if, options.what_if))
 
 
 def excluding_option(options: argparse.Namespace) -> str | None:
