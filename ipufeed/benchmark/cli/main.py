@@ -247,7 +247,7 @@ def _why_no_stages(result: Result, command: Command) -> str | None:
     if result.stages:
         return None
     if loader and not command.no_stages and command.excluding is None:
-        return f"a {loader} does not report where its time goes"
+        return f"a loader ({loader}) does not report where its time goes"
     return why_no_stages(command.no_stages, command.excluding)
 
 

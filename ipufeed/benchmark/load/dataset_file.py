@@ -155,8 +155,10 @@ def find_dataset(
             for key in (*FACTORY_NAMES, *LOADER_NAMES, "dataset")
             if _is_callable(found.get(key)) and kind_of(found[key]) is None
         }
-    if name is None and not datasets and not factories and "dataset" in found:
-        name = "dataset"  # of another type, which is refused below
+    if name is None and not datasets and not factories:
+        # Of another type, which is refused below.
+        refused = [key for key in ("dataset", *LOADER_NAMES) if key in found]
+        name = refused[0] if refused else None
     if name is None:
         name = _choose(datasets, factories, bool(texts), file)
         if name in datasets and usual:
@@ -324,7 +326,12 @@ def call_factory(
             f"{name}() in {file} needs {', '.join(f'`{key}`' for key in missing)}. "
             f"Give {sets}."
         )
-    given = {key: value_for(key, text, named.get(key)) for key, text in texts.items()}
+    try:
+        given = {
+            key: value_for(key, text, named.get(key)) for key, text in texts.items()
+        }
+    except DatasetFileError as error:
+        raise DatasetFileError(f"{name}() in {file}: {error}") from None
     positional = [
         given.pop(key, parameter.default)
         for key, parameter in named.items()
@@ -371,4 +378,12 @@ def _advice_for(value: object) -> str:
         )
     if isinstance(value, (list, tuple, dict)) or hasattr(value, "__array__"):
         return " Make one of it with tf.data.Dataset.from_tensor_slices."
+    if hasattr(type(value), "__aiter__"):
+        return " It is asynchronous: return what a `for` loop without `async` reads."
+    if hasattr(type(value), "__enter__"):
+        return " Enter this context manager in the file, and return what it gives."
+    if isinstance(value, type):
+        return " It is a class: give an object of it."
+    if hasattr(type(value), "__next__") or hasattr(type(value), "__getitem__"):
+        return " A `for` loop needs `__iter__`, or `__len__` and `__getitem__`."
     return ""

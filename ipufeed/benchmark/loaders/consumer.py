@@ -5,7 +5,7 @@
 
 The loop is Python, like that of a program that trains with such a loader. It holds the GIL
 while it counts, as do the loader's threads in this process: the loop's cost is measured
-afterwards by repeating the last element (`calibrate`), and is in the result.
+afterwards by repeating the last element (calibration.py), and is in the result.
 
 The loop runs on its own thread. The caller waits, reports progress, and returns at the
 deadline: a loader that hangs in native code cannot be stopped, and its thread stays.
@@ -14,7 +14,6 @@ deadline: a loader that hangs in native code cannot be stopped, and its thread s
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -121,6 +120,7 @@ class Consumer:
         self._next_epoch = 0
         self._copies = Copies() if limits.copy else None
         self._mark_ns = MARK_NS
+        self._own_cpu_ns = 0  # of on_first
         self._on_first: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
@@ -150,7 +150,7 @@ class Consumer:
             if not self._stop:
                 counts.failure = error
         finally:
-            counts.consumer_cpu_ns = time.thread_time_ns() - began
+            counts.consumer_cpu_ns = time.thread_time_ns() - began - self._own_cpu_ns
             self.left = True
 
     def finish(self) -> None:
@@ -216,7 +216,8 @@ class Consumer:
         epoch[1] += size
         epoch[2] += samples
         if counts.elements == 1:
-            self._first(came, limits)
+            self._first(limits)
+            came = counts.first_ns
         if came - counts.marks[-1][0] >= self._mark_ns:
             self._mark(came)
         if limits.elements_per_epoch:
@@ -226,14 +227,24 @@ class Consumer:
             self._end_epoch()
         return bool(limits.epochs) and counts.finished_epochs >= limits.epochs
 
-    def _first(self, came: int, limits: Limits) -> None:
-        """Ends the start-up, of which the first element's copy is a part."""
+    def _first(self, limits: Limits) -> None:
+        """Ends the start-up, of which the first element's copy is a part.
+
+        The time of `on_first`, some milliseconds, is in no figure: what was before is
+        moved to just before the second element is requested.
+        """
         counts = self.counts
-        counts.first_copy_ns = counts.copy_ns
-        counts.first_ns = came
-        self._next_epoch = came + limits.epoch_ns
-        self._mark(came)
+        begun, began = _clock(), time.thread_time_ns()
         self._on_first()
+        own_ns, self._own_cpu_ns = _clock() - begun, time.thread_time_ns() - began
+        counts.first_copy_ns = counts.copy_ns
+        counts.requested_ns += own_ns
+        counts.created_ns += own_ns
+        counts.last_ns += own_ns
+        self._epoch[3] += own_ns
+        counts.stamps[0] = counts.first_ns = counts.last_ns
+        self._next_epoch = counts.first_ns + limits.epoch_ns
+        self._mark(counts.first_ns)
         counts.steady_ns = _clock()
 
     def _measure(self, element: Element) -> tuple[int, int]:
@@ -346,41 +357,6 @@ def _overdue(counts: Counts, limits: Limits) -> bool:
     if not (limits.seconds_ns and counts.first_ns):
         return False
     return _clock() - counts.first_ns > limits.seconds_ns
-
-
-def calibrate(
-    element: Element, copy: bool, seconds: float, interval_s: float
-) -> tuple[int, float] | None:
-    """Measures the cost of the loop by repeating one element without a loader.
-
-    Returns:
-        Elements, and seconds per element of the fastest interval; None without elements.
-    """
-    limits = Limits(
-        epochs=0,
-        elements_per_epoch=0,
-        epoch_ns=round(interval_s * 1e9),
-        seconds_ns=round(seconds * 1e9),
-        passes=1,
-        epoch_per_pass=False,
-        copy=copy,
-    )
-    consumer = Consumer(
-        lambda: contextlib.nullcontext(itertools.repeat(element)), limits
-    )
-    consumer.run()
-    consumer.finish()
-    times = [
-        (end - start) / 1e9 / elements
-        for elements, _, _, start, end in consumer.counts.epochs[1:]
-        if end - start >= limits.epoch_ns / 2
-    ]
-    if not times:
-        counts = consumer.counts
-        if counts.elements < 2:
-            return None
-        times = [(counts.last_ns - counts.first_ns) / 1e9 / (counts.elements - 1)]
-    return consumer.counts.elements - 1, min(times)
 
 
 def place_of(error: BaseException) -> str:

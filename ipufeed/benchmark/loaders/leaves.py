@@ -73,6 +73,10 @@ def bytes_of(leaf: Leaf) -> int:
         size = getattr(leaf, "nbytes", None)
     except RuntimeError:  # of a sparse torch tensor
         raise OpaqueError(type(leaf).__name__) from None
+    if getattr(
+        getattr(leaf, "dtype", None), "hasobject", False
+    ):  # NumPy's, of pointers
+        raise OpaqueError(type(leaf).__name__)
     if type(size) is int:
         return size
     kind = type(leaf)
@@ -94,19 +98,30 @@ def bytes_of(leaf: Leaf) -> int:
 
 def leading_of(leaf: Leaf) -> int | None:
     """Returns the first dimension; None for a scalar, a string or a number."""
-    shape = getattr(leaf, "shape", None)
+    shape = _shape_of(leaf)
     if shape is not None:
-        return int(shape[0]) if len(shape) else None
+        return shape[0] if shape else None
     return len(leaf) if type(leaf) is list else None
+
+
+def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
+    """Returns its shape; None: it has none, or one of unknown rank.
+
+    Dimensions may be unknown: those of a ragged tensor, or of a sparse one in a graph.
+    """
+    try:
+        return tuple(None if size is None else int(size) for size in leaf.shape)
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def text_of(leaf: Leaf) -> str:
     """Returns `float32 (32, 224, 224, 3)`, or the class if it is not an array."""
-    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    shape, dtype = _shape_of(leaf), getattr(leaf, "dtype", None)
     if shape is None or dtype is None:
         return type(leaf).__name__
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
-    return f"{name} {tuple(int(size) for size in shape)}"
+    return f"{name} {shape}"
 
 
 def spec_of(element: Element) -> object:

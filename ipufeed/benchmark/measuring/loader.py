@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipufeed.benchmark.loaders.calibration import calibrate
 from ipufeed.benchmark.loaders.consumer import (
     Consumer,
     Counts,
     Limits,
-    calibrate,
     consume,
     place_of,
 )
@@ -34,7 +34,7 @@ from ipufeed.benchmark.measuring.calibration import (
 )
 from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.describe import SampleRule
-from ipufeed.benchmark.measuring.machine import tree_cpu_ns
+from ipufeed.benchmark.measuring.machine import descendants_cpu_ns, tree_cpu_ns
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement
 from ipufeed.benchmark.measuring.sections import (
     Conditions,
@@ -62,7 +62,7 @@ class _LoaderError(Exception):
 
     def __init__(self, error: BaseException) -> None:
         self.kind = type(error).__name__
-        self.message = f"{error}{place_of(error)}"
+        self.message = f"{error}{place_of(error)}".lstrip()
         super().__init__(self.message)
 
 
@@ -70,17 +70,21 @@ class _CpuTimes:
     """CPU time of the process tree from the first element on."""
 
     def __init__(self) -> None:
-        self._cpu_ns = self._wall_ns = 0
+        self._below_ns = self._own_ns = self._wall_ns = 0
 
     def begin(self) -> None:
         """Starts the count, on the consumer's thread after the first element."""
-        self._cpu_ns, self._wall_ns = tree_cpu_ns(), time.monotonic_ns()
+        self._below_ns = descendants_cpu_ns()
+        # Last, and first below: that function's own time does not count.
+        self._own_ns, self._wall_ns = time.process_time_ns(), time.monotonic_ns()
 
     def since(self) -> tuple[int, int]:
         """Returns CPU and wall time in ns; zeros without an element."""
         if not self._wall_ns:
             return 0, 0
-        return tree_cpu_ns() - self._cpu_ns, time.monotonic_ns() - self._wall_ns
+        own_ns = time.process_time_ns() - self._own_ns
+        wall_ns = time.monotonic_ns() - self._wall_ns
+        return own_ns + descendants_cpu_ns() - self._below_ns, wall_ns
 
 
 def measure_loader(

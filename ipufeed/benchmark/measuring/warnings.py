@@ -268,8 +268,8 @@ def _opaque_components(facts: Facts) -> CodeAndMessage:
         return None
     return (
         "bytes_unknown",
-        f"{opaque} component value(s) (nested datasets, resources) were neither counted "
-        "nor copied: bytes and bandwidth leave them out.",
+        f"{opaque} component value(s) (nested datasets, resources, objects) were neither "
+        "counted nor copied: bytes and bandwidth leave them out.",
     )
 
 

@@ -10,6 +10,8 @@ import time
 from types import FrameType
 from typing import NoReturn
 
+from ipufeed.benchmark.process.streams import print_message
+
 PATIENCE_S = 3.0
 SIGNALLED = 128  # exit code of a signal: 128 + its number
 # For a feeder that is still producing an element when the measurement is over.
@@ -90,6 +92,7 @@ def leave(code: int) -> NoReturn:
     finalise the interpreter under it. So only the rest of an exit is done: the atexit
     functions that the dataset file registered, and flushing.
     """
+    _name_children()
     if "tensorflow" in sys.modules:
         from ipufeed import _native
 
@@ -100,3 +103,22 @@ def leave(code: int) -> NoReturn:
             sys.stderr.flush()
             os._exit(code)
     sys.exit(code)
+
+
+def _name_children() -> None:
+    """Prints the processes of multiprocessing that Python waits for at its exit.
+
+    A loader may leave some that never end; those that are daemons are ended.
+    """
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is None:
+        return
+    children = [
+        each.pid for each in multiprocessing.active_children() if not each.daemon
+    ]
+    if children:
+        print_message(
+            f"the result is complete; waiting for {len(children)} process(es) that the "
+            f"loader has started and not ended: {', '.join(map(str, children))}. Ctrl-C "
+            "ends the wait. The loader should end them, or start them with daemon=True."
+        )

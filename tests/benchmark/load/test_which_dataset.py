@@ -1,5 +1,6 @@
 """Which dataset of a file is measured: by its name, its type or its function."""
 
+import re
 import sys
 
 import pytest
@@ -281,3 +282,27 @@ def test_a_name_of_something_else_is_refused(find, text, kind):
         "or a function that returns one, "
         f"got {kind}"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("loader = [1]", "got list. Make one of it with tf.data.Dataset"),
+        ("class loader:\n    __iter__ = None", "got type. It is a class"),
+        ("class L:\n    __getitem__ = id\nloader = L()", "got L. A `for` loop needs"),
+        (
+            "async def make_loader():\n    yield 1",
+            "got async_generator. It is asynchronous",
+        ),
+        (
+            "import contextlib\n"
+            "@contextlib.contextmanager\n"
+            "def make_loader():\n    yield [1]",
+            "got _GeneratorContextManager. Enter this context manager",
+        ),
+    ],
+)
+def test_other_values_are_refused_with_what_to_change(find, text, words):
+    """Under a usual name, which the file has given it."""
+    with pytest.raises(DatasetFileError, match=re.escape(words)):
+        find(text)

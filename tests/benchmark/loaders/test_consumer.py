@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ipufeed.benchmark.loaders import consumer as consumers
-from ipufeed.benchmark.loaders.consumer import Consumer, Limits, calibrate, consume
+from ipufeed.benchmark.loaders.calibration import calibrate
+from ipufeed.benchmark.loaders.consumer import Consumer, Limits, consume
 
 ELEMENT = (np.zeros((4, 3), np.float32), np.zeros(4, np.int32))  # 64 bytes, 4 samples
 LIMITS = {
@@ -202,6 +203,33 @@ def test_waiting_is_the_time_within_next(monkeypatch):
     assert counts.blocked_ns == 3 * 20
     assert (counts.copy_ns, counts.first_copy_ns) == (80, 20)
     assert np.diff(counts.stamps).tolist() == [1020] * 3
+
+
+def test_what_begins_at_the_first_element_is_in_no_figure(monkeypatch):
+    """The count of the process tree's CPU time takes longer than a small element."""
+    now = [0]
+    monkeypatch.setattr(consumers, "_clock", lambda: now[0])
+
+    def steady():
+        for _ in range(4):
+            now[0] += 100
+            yield ELEMENT
+
+    def begin():
+        now[0] += 7_000_000
+
+    consumer = Consumer(
+        lambda: contextlib.nullcontext(steady()), Limits(**LIMITS | {"copy": False})
+    )
+    consumer.run(begin)
+    consumer.finish()
+    counts = consumer.counts
+
+    assert counts.first_ns - counts.requested_ns == 100
+    assert np.diff(counts.stamps).tolist() == [100] * 3
+    assert counts.starved_ns == 300
+    assert counts.marks[0][0] == counts.first_ns
+    assert [row[3:] for row in counts.epochs] == [[counts.requested_ns, counts.last_ns]]
 
 
 def test_the_deadline_ends_a_loader_that_hangs():

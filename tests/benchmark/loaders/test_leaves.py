@@ -106,6 +106,26 @@ def test_the_structure_is_described(element, spec):
     assert spec_of(element) == spec
 
 
+def test_tensors_of_unknown_dimensions_have_no_bytes():
+    import tensorflow as tf
+
+    ragged = tf.ragged.constant([[1], [2, 3]])
+    unknown = types.SimpleNamespace(shape=tf.TensorShape(None), dtype=tf.int32)
+
+    assert text_of(ragged) == "int32 (2, None)"
+    assert leading_of(ragged) == 2
+    assert text_of(unknown) == "SimpleNamespace"
+    for leaf in (ragged, unknown):
+        with pytest.raises(OpaqueError):
+            bytes_of(leaf)
+
+
+def test_arrays_of_objects_have_no_bytes():
+    """NumPy's are those of the pointers."""
+    with pytest.raises(OpaqueError):
+        bytes_of(np.array(["a", 3], object))
+
+
 def test_a_dtype_without_a_name_is_its_text():
     tensor = types.SimpleNamespace(shape=(2, 3), dtype="torch.bfloat16", nbytes=12)
 

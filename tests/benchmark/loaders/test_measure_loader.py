@@ -294,7 +294,7 @@ def test_the_command_measures_a_generator_function(done):
     assert result["dataset"]["samples_per_element"] == 8
     assert result["dataset"]["name"] == "data.py:make_loader"
     assert result["stages"] is None
-    assert "a generator does not report where its time goes" in " ".join(
+    assert "a loader (generator) does not report where its time goes" in " ".join(
         done.stderr.split()
     )
 
