@@ -11,7 +11,7 @@ from ipufeed.checks import as_int
 from ipufeed.once import once
 from ipufeed.queues.chain import host_number
 from ipufeed.tf_patches.changes import replace
-from ipufeed.tf_types import Graph, Nest, Operation, Tensor, TensorLike
+from ipufeed.tf_types import Graph, Nest, Tensor, TensorLike
 
 _BOUND_INPUT = 1  # of a While operation: after its counter
 
@@ -63,11 +63,12 @@ class Bound:
         while op.type == "Identity":
             op = op.inputs[0].op
         if op.type in ("While", "StatelessWhile"):
-            _unbounded.setdefault(op.graph, []).append((op, self.later))
+            _unbounded.setdefault(op.graph, []).append((op.name, self.later))
 
 
-# The loops of a function's graph that have no bound, and the one that they would have.
-_unbounded: weakref.WeakKeyDictionary[Graph, list[tuple[Operation, int]]] = (
+# The names of loops in a function's graph that have no bound, and the one that they would
+# have. An operation would keep its graph.
+_unbounded: weakref.WeakKeyDictionary[Graph, list[tuple[str, int]]] = (
     weakref.WeakKeyDictionary()
 )
 
@@ -89,10 +90,10 @@ def _bound_by_gradients() -> None:
     def helper(*arguments: Nest, **keywords: Nest) -> Nest:
         bound = signature.bind(*arguments, **keywords).arguments
         graph = bound.get("src_graph") or tf.compat.v1.get_default_graph()
-        for op, n in _unbounded.pop(graph, []):
+        for name, n in _unbounded.pop(graph, []):
             with graph.as_default(), tf.control_dependencies(None):
                 limit = tf.constant(n, tf.int32, name="maximum_iterations")
-            op._update_input(_BOUND_INPUT, limit)
+            graph.get_operation_by_name(name)._update_input(_BOUND_INPUT, limit)
         return stock(*arguments, **keywords)
 
     replace(gradients_util, "_GradientsHelper", helper)

@@ -148,7 +148,7 @@ def test_an_element_that_takes_all_the_time_is_an_error_with_a_longer_time():
 
     assert result.elements == 1
     assert re.search(
-        r"The first one took [\d.]+ s and 0\.2 s were requested: measure for longer "
+        r"The first one took [\d.]+ m?s and 0\.2 s were requested: measure for longer "
         r"\(--seconds \d+\)\.",
         messages["no_rate"],
     )
