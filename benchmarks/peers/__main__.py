@@ -1,4 +1,8 @@
-"""Measures ipufeed and its peers: see the package's docstring."""
+"""Measures ipufeed and its peers side by side.
+
+Peers that are not installed (torch, grain, spdl; boost's headers) are listed as missing.
+Takes some minutes on two idle CPUs; --quick repeats less.
+"""
 
 import argparse
 import sys

@@ -61,15 +61,17 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
         first = next(iterator, None)
     if first is None:
         raise ValueError("The loader has no element: there is nothing to measure.")
+    arrays = arrays_of(first, "element")
     signature = tf.nest.map_structure(
-        lambda array: tf.TensorSpec(array.shape, tf.as_dtype(array.dtype)),
-        arrays_of(first, "element"),
+        lambda array: tf.TensorSpec(array.shape, tf.as_dtype(array.dtype)), arrays
     )
 
     def generate() -> Iterator[Nest]:
         with kind.open() as iterator:
-            for element in iterator:
-                yield arrays_of(element, "element")
+            for number, element in enumerate(iterator):
+                found = arrays_of(element, "element")
+                _check_alike(arrays, found, number)
+                yield found
 
     dataset: Dataset = tf.data.Dataset.from_generator(
         generate, output_signature=signature
@@ -78,6 +80,22 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
         return dataset.apply(tf.data.experimental.assert_cardinality(len(source)))
     except Exception:  # without a length, or from its own __len__
         return dataset
+
+
+def _check_alike(first: Nest, other: Nest, number: int) -> None:
+    """Raises UnsupportedElementError unless an element has the first one's shapes."""
+    import tensorflow as tf
+
+    specs = [
+        [f"{each.dtype.name} {each.shape}" for each in tf.nest.flatten(arrays)]
+        for arrays in (first, other)
+    ]
+    if specs[0] != specs[1]:
+        raise UnsupportedElementError(
+            f"element {number} (from 0) is {', '.join(specs[1])}, and the first one "
+            f"{', '.join(specs[0])}: a device takes elements of one shape. Pad them, or "
+            "leave a smaller last batch out (`drop_last=True` of a DataLoader)."
+        )
 
 
 def arrays_of(element: Element, path: str) -> Nest:

@@ -9,6 +9,7 @@ import textwrap
 import children
 import numpy as np
 import pytest
+import tensorflow as tf
 from helpers import module_runs
 from results import SECTIONS
 
@@ -193,6 +194,21 @@ def test_an_iterator_is_not_a_source_for_the_device():
 def test_a_loader_without_an_element_is_refused():
     with pytest.raises(ValueError, match="no element"):
         as_dataset(Loader(0), kind_of(Loader(0)))
+
+
+def test_an_element_of_another_shape_is_named_with_what_to_change():
+    class Ragged(Loader):
+        def __iter__(self):
+            yield np.zeros((4, 2), np.float32)
+            yield np.zeros((3, 2), np.float32)
+
+    elements = as_dataset(Ragged(2), kind_of(Ragged(2))).as_numpy_iterator()
+    next(elements)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"element 1 \(from 0\) is float32 \(3, 2\).*\(4, 2\).*drop_last",
+    ):
+        next(elements)
 
 
 def test_strings_are_refused_by_their_place():
