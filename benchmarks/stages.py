@@ -160,7 +160,9 @@ def gain_with_probes(seconds: float) -> float | None:
     dataset = build(stages, time.sleep).map(lambda x: x + 1).shuffle(8)
     graph = PipelineGraph.of(dataset)
     group = _native.entry().ipufeed_probes_new(len(graph.steps))
-    return gain_of(dataset, graph.without_rewrites(*insert_probes(graph, group)), seconds)
+    return gain_of(
+        dataset, graph.without_rewrites(*insert_probes(graph, group)), seconds
+    )
 
 
 def overhead() -> None:
