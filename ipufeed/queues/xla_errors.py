@@ -9,14 +9,13 @@ if TYPE_CHECKING:
     from tensorflow.python.framework import errors
 
 _NODE = re.compile(r"\{\{node (\S*DenseBincount\S*)\}\}")
-# XLA's texts, and the remedies. Those of bincount: for data of an infeed, for those that a
-# loop computes, and for those that a layer computes.
+# XLA's texts, and the remedies. Those of bincount: for data of an infeed, and for data
+# that a loop computes.
 _REMEDIES = (
     (
         re.compile(
             r"of DenseBincount operator as a compile-time constant|"
-            r"op DenseBincount must be a compile-time constant|"
-            r"(?s:Dynamic inferencing on custom call.*\{\{node \S*DenseBincount)"
+            r"op DenseBincount must be a compile-time constant"
         ),
         "tf.math.bincount{node} computes the size of its result from the values, also with "
         "minlength=maxlength, and a compiled program needs it in advance. With the "

@@ -61,3 +61,11 @@ def test_a_bincount_of_computed_values_is_an_error_with_the_remedy():
     for _ in range(2):
         expected = expected + np.bincount(expected % 6, minlength=6)
     np.testing.assert_array_equal(remedy()[1], expected)
+
+
+def test_an_operation_that_xla_lacks_is_an_error_with_the_remedy():
+    run = tf.function(lambda x: tf.strings.as_string(x), jit_compile=True)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"outside_compilation_scope.*print_tensor"
+    ):
+        run(tf.ones([2]))

@@ -59,7 +59,18 @@ def count(x):
     return v1.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * x), [0, x])[1]
 
 
-@pytest.mark.parametrize(("build", "version"), [(fold, 1), (count, 1), (count, 2)])
+def mapped(x):
+    return tf.map_fn(lambda each: each * each, x)
+
+
+def scanned(x):
+    return tf.scan(lambda total, each: total * each, x)
+
+
+@pytest.mark.parametrize(
+    ("build", "version"),
+    [(fold, 1), (count, 1), (count, 2), (fold, 2), (mapped, 2), (scanned, 2)],
+)
 def test_a_graph_has_gradients_of_its_loops(build, version):
     enabled = v1.control_flow_v2_enabled()
     (v1.enable_control_flow_v2 if version == 2 else v1.disable_control_flow_v2)()

@@ -176,21 +176,31 @@ def test_a_pass_is_closed_when_a_limit_ends_it():
     assert closed == [True]
 
 
-def test_waiting_is_the_time_within_next(monkeypatch):
-    """With a clock that only the loader and the copy move."""
+@pytest.fixture
+def clock(monkeypatch):
+    """A consumer's clock that only moves when a test, or its loader, adds to it."""
     now = [0]
     monkeypatch.setattr(consumers, "_clock", lambda: now[0])
+    return now
 
-    def slow():
+
+def slow(clock):
+    """Opens a pass of four elements, of 1000 ns each."""
+
+    def elements():
         for _ in range(4):
-            now[0] += 1000
+            clock[0] += 1000
             yield ELEMENT
 
-    consumer = Consumer(lambda: contextlib.nullcontext(slow()), Limits(**LIMITS))
+    return contextlib.nullcontext(elements())
+
+
+def test_waiting_is_the_time_within_next(monkeypatch, clock):
+    consumer = Consumer(lambda: slow(clock), Limits(**LIMITS))
     real = consumer._copies.copy
 
     def copy(leaf):
-        now[0] += 10
+        clock[0] += 10
         real(leaf)
 
     monkeypatch.setattr(consumer._copies, "copy", copy)
@@ -205,29 +215,20 @@ def test_waiting_is_the_time_within_next(monkeypatch):
     assert np.diff(counts.stamps).tolist() == [1020] * 3
 
 
-def test_what_begins_at_the_first_element_is_in_no_figure(monkeypatch):
+def test_what_begins_at_the_first_element_is_in_no_figure(clock):
     """The count of the process tree's CPU time takes longer than a small element."""
-    now = [0]
-    monkeypatch.setattr(consumers, "_clock", lambda: now[0])
-
-    def steady():
-        for _ in range(4):
-            now[0] += 100
-            yield ELEMENT
 
     def begin():
-        now[0] += 7_000_000
+        clock[0] += 7_000_000
 
-    consumer = Consumer(
-        lambda: contextlib.nullcontext(steady()), Limits(**LIMITS | {"copy": False})
-    )
+    consumer = Consumer(lambda: slow(clock), Limits(**LIMITS))
     consumer.run(begin)
     consumer.finish()
     counts = consumer.counts
 
-    assert counts.first_ns - counts.requested_ns == 100
-    assert np.diff(counts.stamps).tolist() == [100] * 3
-    assert counts.starved_ns == 300
+    assert counts.first_ns - counts.requested_ns == 1000
+    assert np.diff(counts.stamps).tolist() == [1000] * 3
+    assert counts.starved_ns == 3000
     assert counts.marks[0][0] == counts.first_ns
     assert [row[3:] for row in counts.epochs] == [[counts.requested_ns, counts.last_ns]]
 

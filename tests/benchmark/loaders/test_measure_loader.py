@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 
 import children
 import numpy as np
@@ -16,6 +17,7 @@ from results import SECTIONS
 from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.loaders.as_dataset import arrays_of, as_dataset
 from ipufeed.benchmark.loaders.kinds import kind_of
+from ipufeed.benchmark.measuring import loader as measuring_loader
 from ipufeed.benchmark.measuring.loader import length_of
 from ipufeed.benchmark.measuring.machine import children_ns, tree_cpu_ns
 from ipufeed.errors import MeasurementInterrupted, UnsupportedElementError
@@ -170,6 +172,36 @@ def test_a_worker_that_has_ended_counts():
     subprocess.run([sys.executable, "-c", code], check=True)
 
     assert tree_cpu_ns() - before >= 150_000_000  # 10 ms ticks
+
+
+def test_counting_cpu_time_is_not_in_the_cpu_time(monkeypatch):
+    """The processes below are looked up before the run's begin and after its end."""
+    own = [0]
+
+    def descendants():
+        own[0] += 4_000_000
+        return 0
+
+    clock = types.SimpleNamespace(
+        process_time_ns=lambda: own[0], monotonic_ns=lambda: own[0] + 1
+    )
+    monkeypatch.setattr(measuring_loader, "descendants_cpu_ns", descendants)
+    monkeypatch.setattr(measuring_loader, "time", clock)
+    times = measuring_loader._CpuTimes()
+    times.begin()
+    own[0] += 300
+
+    assert times.since() == (300, 300)
+
+
+def test_an_error_without_a_text_is_its_place():
+    def loader():
+        yield np.zeros(2)
+        raise KeyboardInterrupt
+
+    result = measure(loader())
+    assert result.error["type"] == "KeyboardInterrupt"
+    assert result.error["message"].startswith("(")
 
 
 # ---- As a dataset, for the device ----

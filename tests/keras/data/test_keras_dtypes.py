@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.keras.data.dtypes import narrow, narrow_arrays
+from ipufeed.keras.pipelined_program import compiled
 
 X = np.random.default_rng(0).normal(size=(32, 4)).astype("float32")
 # A result of each dtype that outfeeds do not carry, computed from float32.
@@ -118,3 +119,18 @@ def test_complex_inputs_are_refused_with_what_to_do(strategy, kind):
         data = tf.data.Dataset.from_tensor_slices(tf.complex(X, X))
         with pytest.raises(ValueError, match=r"Component 0 .* complex64.* tf\.complex"):
             model.predict(data.batch(4, drop_remainder=True), verbose=0)
+
+
+def test_programs_of_several_models_are_not_traces_of_one(monkeypatch):
+    """TensorFlow counts traces by a function's code, which all models' programs share."""
+    from tensorflow.python.platform import tf_logging
+
+    warnings = []
+    monkeypatch.setattr(tf_logging, "warning", lambda *words: warnings.append(words))
+    for number in range(8):
+
+        def program(number=number):
+            return tf.constant(number)
+
+        compiled(program, f"program_{number}")()
+    assert not [each for each in warnings if "retracing" in str(each)]
