@@ -268,7 +268,8 @@ MODULES: dict[str, dict[str, str]] = {
 _ALSO_AT_TOP = (
     "ops.all_to_all_op ops.application_compile_op ops.control_flow_ops "
     "ops.custom_ops ops.cross_replica_ops ops.embedded_runtime ops.embedding_ops "
-    "ops.functional_ops ops.grad_util_ops ops.image_ops ops.internal_ops "
+    "ops.experimental.popfloat_cast_to_gfloat ops.f8_ops ops.functional_ops "
+    "ops.grad_util_ops ops.image_ops ops.internal_ops "
     "ops.math_ops ops.nn_ops ops.normalization_ops ops.rand_ops "
     "ops.reduce_scatter_op ops.replication_ops ops.rnn_ops ops.slicing_ops "
     "ops.statistics_ops ops.summary_ops "

@@ -31,6 +31,8 @@ USED = {
     "loops": "repeat while_loop",
     "cross_replica_ops": "cross_replica_mean cross_replica_sum",
     "embedding_ops": "embedding_lookup",
+    "f8_ops": "Format QuarterTensor convert_from_f8 convert_to_f8 f8_matmul",
+    "popfloat_cast_to_gfloat": "GenericFloat cast_native_to_gfloat",
     "normalization_ops": "group_norm instance_norm layer_norm",
     "ops.all_to_all_op": "all_gather all_to_all",
     "ops.cross_replica_ops": "cross_replica_mean cross_replica_sum",

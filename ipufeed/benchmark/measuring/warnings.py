@@ -39,6 +39,7 @@ class Facts:
     calibration: Calibration | None
     others: float | None
     usable_cpus: int
+    length: int | None = None  # of a loader, from its own __len__
 
 
 def warnings(facts: Facts) -> list[WarningSection]:
@@ -49,6 +50,8 @@ def warnings(facts: Facts) -> list[WarningSection]:
             _nothing_measured,
             _interrupted,
             _ended_early,
+            empty_passes,
+            wrong_length,
             _stalled,
             too_few,
             _too_short,
@@ -71,6 +74,8 @@ CodeAndMessage = tuple[str, str] | None
 
 def _how_to_measure_more(facts: Facts) -> str:
     passes = facts.settings.passes
+    if empty_passes(facts) is not None:
+        return "give a dataset that can be read again"
     if facts.raw.counters["ended"] and passes is not None:
         return f"ask for more passes than {passes:,} (--passes)"
     if facts.raw.counters["ended"]:
@@ -130,6 +135,44 @@ def _ended_early(facts: Facts) -> CodeAndMessage:
     return (
         "dataset_ended",
         f"The dataset ended after {ended} (requested: {requested}).",
+    )
+
+
+def empty_passes(facts: Facts) -> CodeAndMessage:
+    """Warns of passes without an element, as those over an iterator that has ended."""
+    counters, passes = facts.raw.counters, facts.settings.passes
+    if passes is None or not counters["ended"] or not counters["elements"]:
+        return None
+    with_elements = len(facts.raw.epochs)
+    if counters["epochs_per_entry"] > 1 or with_elements >= passes:
+        return None
+    return (
+        "empty_passes",
+        f"Only {with_elements:,} of {passes:,} passes had elements: what a pass reads is "
+        "used up after the first. Give a function that makes it, for each pass a new one.",
+    )
+
+
+def wrong_length(facts: Facts) -> CodeAndMessage:
+    """Warns of a loader whose passes are longer or shorter than its `__len__` tells."""
+    raw, length = facts.raw, facts.length
+    if (
+        length is None
+        or not raw.counters["ended"]
+        or raw.counters["epochs_per_entry"] > 1
+    ):
+        return None
+    if facts.settings.passes is None:
+        passes = [raw.counters["elements"]]
+    else:
+        passes = [int(elements) for elements in raw.epochs[:, 0]]
+    other = next((elements for elements in passes if elements != length), None)
+    if other is None:
+        return None
+    return (
+        "wrong_length",
+        f"len() of the loader is {length:,}, and a pass gave {counted(other, 'element')}: "
+        "progress and steps per epoch that follow the length are wrong.",
     )
 
 

@@ -24,7 +24,9 @@ COUNTERS = {"elements": 1000, "ended": 1, "epochs_per_entry": 1}
 def facts(steady=SURE, counters=COUNTERS, **others):
     """Facts of a long, steady run, but for what is given."""
     known = {
-        "raw": SimpleNamespace(counters=counters, failure=None, stamps=range(1000)),
+        "raw": SimpleNamespace(
+            counters=counters, failure=None, stamps=range(1000), epochs=[[500], [500]]
+        ),
         "settings": Settings(),
         "steady": steady,
         "pass_rates": None,
