@@ -33,10 +33,12 @@ def barrier(
         raise ValueError("`tensors` must hold at least one tensor, got none.")
 
     def passed(*values: Tensor) -> Nest:
-        def gradient(*coming: Tensor) -> list[Tensor]:
-            if insert_barrier_for_gradients:
-                return _behind_all(list(coming))
-            return list(coming)
+        def gradient(*coming: Tensor | None) -> list[Tensor | None]:
+            given = [each for each in coming if each is not None]  # None: of integers
+            if not insert_barrier_for_gradients or not given:
+                return list(coming)
+            behind = iter(_behind_all(given))
+            return [None if each is None else next(behind) for each in coming]
 
         return _behind_all(list(values)), gradient
 

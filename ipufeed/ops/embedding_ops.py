@@ -66,7 +66,7 @@ def embedding_lookup(
                 )
         if params.shape.rank == 0:
             raise ValueError("`params` must have rows, got a scalar.")
-        rows = params.shape[0]
+        rows = params.shape.as_list()[0]
         serialization_factor = as_int("serialization_factor", serialization_factor)
         if serialization_factor < 1:
             raise ValueError(

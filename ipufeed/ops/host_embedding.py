@@ -196,11 +196,11 @@ class HostEmbedding:
         import tensorflow as tf
 
         indices = as_ids("indices", indices)
-        tokens, width = self._tensor.shape
+        tokens, width = self._tensor.shape.as_list()
         if clip_indices:
             low, high = (tf.constant(each, indices.dtype) for each in (0, tokens - 1))
             indices = tf.clip_by_value(indices, low, high)
-        gives = [(self._tensor.dtype, [*indices.shape, width])]
+        gives = [(self._tensor.dtype, [*indices.shape.as_list(), width])]
         if self._spec is None or not self._is_trained():
             (rows,) = host_calls.call("embedding_lookup", self._name, [indices], gives)
             return rows

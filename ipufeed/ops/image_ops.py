@@ -43,10 +43,9 @@ def normalise_image(
             raise ValueError(
                 f"The image must have channels in its last axis, got {image.shape}."
             )
-        if image.shape[-1] != CHANNELS:
-            raise ValueError(
-                f"The image has {image.shape[-1]} channels, expected {CHANNELS}."
-            )
+        channels = image.shape.as_list()[-1]
+        if channels != CHANNELS:
+            raise ValueError(f"The image has {channels} channels, expected {CHANNELS}.")
         dtype = tf.float16 if image.dtype == tf.uint8 else image.dtype
         offsets = _of_channels(channel_offsets, "channel_offsets", dtype)
         scales = _of_channels(channel_scales, "channel_scales", dtype)

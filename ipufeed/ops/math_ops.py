@@ -59,8 +59,12 @@ def serialized_matmul(
             f"Invalid serialization_dimension={serialization_dimension}, expected one "
             "of: 'a_columns', 'a_rows_b_columns', 'b_rows'."
         )
-    m, k = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
-    k_of_b, n = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
+    m, k = a.shape.as_list()[-2:]
+    k_of_b, n = b.shape.as_list()[-2:]
+    if transpose_a:
+        m, k = k, m
+    if transpose_b:
+        k_of_b, n = n, k_of_b
     size, what = {
         "a_columns": (m, "columns dimension of 'a'"),
         "a_rows_b_columns": (k, "rows dimension of 'a'"),
@@ -114,14 +118,17 @@ def segment_sum(
     num_segments = as_int("num_segments", num_segments)
     if num_segments < 1:
         raise ValueError(f"num_segments must be greater than 0; got {num_segments}.")
-    if segment_ids.shape.rank != 1 or segment_ids.shape != data.shape[:1]:
+    if (
+        segment_ids.shape.rank != 1
+        or segment_ids.shape.as_list() != data.shape.as_list()[:1]
+    ):
         raise ValueError(
             f"segment_ids (shape {segment_ids.shape}) must have same length as axis 0 of "
             f"data (shape {data.shape})."
         )
     ids = tf.cast(segment_ids, tf.int32)
     inside = (ids >= 0) & (ids < num_segments)
-    shape = [data.shape[0], *[1] * (data.shape.rank - 1)]
+    shape = [data.shape.as_list()[0], *[1] * (data.shape.rank - 1)]
     kept = tf.where(tf.reshape(inside, shape), data, tf.zeros_like(data))
     return tf.math.unsorted_segment_sum(
         kept, tf.where(inside, ids, 0), num_segments, name=name

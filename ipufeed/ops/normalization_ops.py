@@ -306,7 +306,7 @@ def _channels(inputs: Tensor, channels_axis: int) -> tuple[int, int]:
             "Unsupported data format, group norm only supports NCHW(channel axis 1) and "
             f"NHWC (channel axis -1). Got {channels_axis} for the rank {rank}."
         )
-    channels = inputs.shape[axis]
+    channels = inputs.shape.as_list()[axis]
     if channels is None:
         raise ValueError(f"Inputs {name} has undefined channel dimension: {axis}.")
     return axis, int(channels)
@@ -338,15 +338,15 @@ def _grouped(
     """Computes the formula, with the axis of channels split into two."""
     import tensorflow as tf
 
-    channels = gamma.shape[0]
+    channels = gamma.shape.as_list()[0]
     cut = [channels // groups, groups] if strided else [groups, channels // groups]
-    sizes = tf.shape(inputs)
-    rest = inputs.shape[1:axis] + inputs.shape[axis + 1 :]
-    count = math.prod(rest) if rest.is_fully_defined() else -1
+    sizes, known = tf.shape(inputs), inputs.shape.as_list()
+    rest = known[1:axis] + known[axis + 1 :]
+    count = -1 if None in rest else math.prod(rest)
     before_channels = axis == 1 and inputs.shape.rank > 2
-    rows = sizes[0] if inputs.shape[0] is None else inputs.shape[0]
+    rows = sizes[0] if known[0] is None else known[0]
     layout = [rows, *cut, count] if before_channels else [rows, count, *cut]
-    if inputs.shape[0] is None and count != -1:
+    if known[0] is None and count != -1:
         layout[0] = -1
     first = 1 if before_channels else 2  # the first of the two axes of channels
     within = first if strided else first + 1

@@ -53,7 +53,9 @@ def take_rows(table: TensorLike, ids: TensorLike, inside: TensorLike) -> Tensor:
     safe = tf.cast(tf.where(inside, ids, tf.zeros_like(ids)), tf.int32)
     inner = [1] * (table.shape.rank - 1)
     mask = tf.reshape(inside, tf.concat([tf.shape(ids), inner], axis=0))
-    rows = tf.shape(table)[0] if table.shape[0] is None else table.shape[0]
+    rows = table.shape.as_list()[0]
+    if rows is None:
+        rows = tf.shape(table)[0]
 
     def take(table: Tensor) -> Tensor:
         def gradient(dy: Tensor) -> Tensor:

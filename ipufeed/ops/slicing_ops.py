@@ -88,7 +88,7 @@ def sequence_slice_unpack(
             f"{counts.shape} and {from_rows.shape}."
         )
     dst = tf.zeros([total_elements, *tf.unstack(tf.shape(src))[1:]], src.dtype)
-    dst.set_shape([total_elements, *src.shape[1:]])
+    dst.set_shape([total_elements, *src.shape.as_list()[1:]])
     to_rows = tf.cumsum(counts, exclusive=True)
     return _sliced(dst, src, counts, from_rows, to_rows, True)
 
@@ -138,7 +138,7 @@ def _parts(*values: Tensor) -> list[Tensor]:
 
 
 def _is_list(tensor: Tensor) -> bool:
-    return bool(tensor.shape.rank == 1 and tensor.shape[0] != 0)
+    return bool(tensor.shape.rank == 1 and tensor.shape.as_list() != [0])
 
 
 def _sliced(

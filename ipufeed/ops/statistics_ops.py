@@ -90,9 +90,8 @@ def histogram_update(
     if hist.dtype != tf.float32:
         raise ValueError(f"hist must be of float32 type, got {hist.dtype.name}.")
     _check(inputs, "histogram_update", "update")
-    if not hist.shape.is_compatible_with(
-        [None if levels.shape[0] is None else levels.shape[0] + 1]
-    ):
+    number = tf.compat.dimension_value(levels.shape[0])
+    if not hist.shape.is_compatible_with([None if number is None else number + 1]):
         raise ValueError(
             "hist and levels shapes are incompatible. For n levels, hist must have n+1 "
             f"elements. Got {hist.shape} and {levels.shape}."
@@ -119,7 +118,9 @@ def _counts(inputs: Tensor, levels: Tensor, absolute: bool) -> Tensor:
 
     values = tf.cast(tf.abs(inputs) if absolute else inputs, tf.float32)
     levels = tf.cast(tf.convert_to_tensor(levels), tf.float32)
-    size = levels.shape[0] if levels.shape[0] is not None else tf.size(levels)
+    size = tf.compat.dimension_value(levels.shape[0])
+    if size is None:
+        size = tf.size(levels)
     places = tf.searchsorted(levels, values, side="right")
     # tf.math.bincount computes its size from the values: in a loop XLA cannot compile it.
     ones = tf.ones_like(places, tf.float32)

@@ -38,7 +38,7 @@ def all_gather(input_shards: list[Tensor], axis: int = 0) -> list[Tensor]:
         axis %= rank
         _check_sizes(shards, axis)
     shape = shards[0].shape.as_list() if rank else [0]
-    shape[axis] = sum(each.shape[axis] for each in shards) if rank else len(shards)
+    shape[axis] = sum(sizes[axis] for sizes in _sizes(shards)) if rank else len(shards)
 
     def joined() -> Tensor:
         flat = tf.concat([tf.reshape(each, [-1]) for each in shards], axis=0)
@@ -71,9 +71,13 @@ def reduce_scatter(input_shards: list[Tensor], op: str) -> list[Tensor]:
             f"reduce_scatter takes tensors of rank 0 or 1, got {shards[0].shape}."
         )
     flat = [tf.reshape(each, [-1]) for each in shards]
-    part = math.ceil(max(each.shape[0] for each in flat) / len(flat))
+    rows = [size for (size,) in _sizes(flat)]
+    part = math.ceil(max(rows) / len(flat))
     longest = part * len(flat)
-    filled = [tf.pad(each, [[0, longest - each.shape[0]]]) for each in flat]
+    filled = [
+        tf.pad(each, [[0, longest - size]])
+        for each, size in zip(flat, rows, strict=True)
+    ]
     reduce = _reduction(op, filled)
     return _on_each(shards, lambda i: reduce(i)[i * part : (i + 1) * part])
 
@@ -172,11 +176,15 @@ def _checked(input_shards: list[Tensor]) -> list[Tensor]:
     return shards
 
 
+def _sizes(tensors: list[Tensor]) -> list[list[int]]:
+    """Returns the sizes of the axes; those of a version 1 shape are not numbers."""
+    return [tensor.shape.as_list() for tensor in tensors]
+
+
 def _check_sizes(shards: list[Tensor], axis: int | None) -> None:
     """Raises ValueError unless all sizes except along `axis` are equal."""
-    first = shards[0].shape.as_list()
-    for number, each in enumerate(shards):
-        sizes = each.shape.as_list()
+    first, *_ = found = _sizes(shards)
+    for number, (each, sizes) in enumerate(zip(shards, found, strict=True)):
         same = [
             one == other
             for place, (one, other) in enumerate(zip(first, sizes, strict=True))

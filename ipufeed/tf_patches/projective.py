@@ -84,7 +84,7 @@ def _transform(
     import tensorflow as tf
 
     images = tf.convert_to_tensor(images)
-    height, width = images.shape[1], images.shape[2]
+    height, width = images.shape.as_list()[1:3]
     y, x = tf.meshgrid(
         tf.range(size[0], dtype=tf.float32),
         tf.range(size[1], dtype=tf.float32),

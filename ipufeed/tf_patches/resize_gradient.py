@@ -45,7 +45,9 @@ def install(in_program: Callable[[], bool]) -> None:
         with tf.name_scope(name or FUNCTION):
             rows, columns = (
                 _sums(*sizes, align_corners, half_pixel_centers)
-                for sizes in zip(grads.shape[1:3], known, strict=True)
+                for sizes in zip(
+                    grads.shape.as_list()[1:3], known.as_list(), strict=True
+                )
             )
             return tf.einsum(
                 "pa,bpqc,qd->badc",

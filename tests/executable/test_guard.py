@@ -200,6 +200,31 @@ def test_programs_without_a_name_are_compared_only_if_they_are_alike(caplog):
     assert "constant 2.0 -> 3.0 baked into `mul`" in message
 
 
+def test_unrelated_programs_of_one_name_are_not_counted_together(caplog):
+    """Functions of many models are called `step`; `last` still finds one of the name."""
+    history = History()
+    bodies = [
+        lambda x: x - 1.0,
+        lambda x: tf.nn.softmax(tf.tanh(tf.exp(x))) * 2.0,
+        lambda x: tf.sort(tf.cumsum(tf.concat([x, x], 0))),
+        lambda x: tf.where(x > 0, tf.math.log(x), tf.zeros_like(x)),
+        lambda x: tf.reverse(tf.round(tf.pad(x, [[1, 1]])), [0]),
+    ]
+    with lowering() as lower:
+        ones = np.ones(4, np.float32)
+        programs = [named("step/cluster", lower(body, ones)) for body in bodies]
+
+    caplog.set_level(logging.WARNING)
+    for each in programs:
+        history.add(each, compiled=True)
+
+    assert not caplog.messages
+    assert history.last(programs[1]) is programs[1]  # the family of that one
+    with lowering() as lower:
+        unlike = lower(lambda x: tf.linalg.diag(x) @ tf.linalg.diag(x), ones)
+    assert history.last(named("step/cluster", unlike)) is programs[-1]
+
+
 def test_a_program_must_not_fail_for_want_of_an_explanation(caplog, monkeypatch):
     """An error in the explanation is reported, and the program is compiled."""
     from ipufeed.executable.explanation import explain as explaining

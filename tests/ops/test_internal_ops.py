@@ -11,6 +11,7 @@ from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.loops import repeat
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.ops.control_flow_ops import barrier
 from ipufeed.ops.internal_ops import fifo, get_current_iteration_counter, print_tensor
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
@@ -183,3 +184,19 @@ def test_a_depth_that_is_not_a_count_is_refused(depth, error, words):
 
 def test_a_depth_of_numpy_is_a_count():
     np.testing.assert_array_equal(fifo(tf.constant(3.0), np.int64(0)), 3.0)
+
+
+@pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
+def test_integers_pass_a_barrier_next_to_what_has_a_gradient(style):
+    """Labels have none."""
+    outfeed = IPUOutfeedQueue()
+
+    def body(x):
+        inputs, labels = barrier([x, tf.constant(3)], insert_barrier_for_gradients=True)
+        loss = inputs * inputs * tf.cast(labels, tf.float32)
+        (gradient,) = tf.gradients(loss, [x])
+        return x + 1.0, outfeed.enqueue(gradient)
+
+    style.run(lambda x: style.repeat(2, body, [x]), 1.0)
+
+    assert style.read(outfeed.dequeue()).tolist() == [6.0, 12.0]

@@ -1,6 +1,7 @@
 """The two styles in which programs are written, and the two modes that run them.
 
-graph        TensorFlow 1: a Graph, ipu_compiler.compile in an ipu_scope, a Session
+graph        TensorFlow 1: a Graph, ipu_compiler.compile in an ipu_scope, a Session, and
+             what tf.disable_v2_behavior() changes in a graph
 function     TensorFlow 2: a tf.function that IPUStrategy.run runs, eager mode around it
 
 A test that takes the fixture `style` runs in each of them. It writes its program once:
@@ -130,6 +131,28 @@ CASES = [(style, executor) for style in STYLES for executor in params._EXECUTORS
 TWO = [("graph", "tensorflow"), ("function", "xla")]
 
 
+# What programs of version 1 begin with, tf.disable_v2_behavior(), sets these for the whole
+# process; the rest of it cannot be undone (eager mode) or is the graph's (`tf.data`).
+VERSION_1 = {
+    v1.disable_v2_tensorshape: v1.enable_v2_tensorshape,
+    v1.disable_tensor_equality: v1.enable_tensor_equality,
+    v1.disable_resource_variables: v1.enable_resource_variables,
+    v1.disable_control_flow_v2: v1.enable_control_flow_v2,
+}
+
+
+@contextmanager
+def version_1_behavior() -> Iterator[None]:
+    """Version 1's shapes, comparison of tensors, variables and control flow."""
+    for disable in VERSION_1:
+        disable()
+    try:
+        yield
+    finally:
+        for enable in VERSION_1.values():
+            enable()
+
+
 @contextmanager
 def entered(style: str, executor: str) -> Iterator[Any]:
     """The style, ready for a program."""
@@ -137,6 +160,8 @@ def entered(style: str, executor: str) -> Iterator[Any]:
         stack.enter_context(params.executor_scope(executor))
         if style != "function":
             stack.enter_context(tf.Graph().as_default())
+        if style == "graph":
+            stack.enter_context(version_1_behavior())
         ready = STYLES[style]()
         if style != "function":
             stack.enter_context(ready.session)

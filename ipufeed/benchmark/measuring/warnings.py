@@ -154,7 +154,7 @@ def empty_passes(facts: Facts) -> CodeAndMessage:
 
 
 def wrong_length(facts: Facts) -> CodeAndMessage:
-    """Warns of a loader whose passes are longer or shorter than its `__len__` tells."""
+    """Warns of a loader whose passes are longer or shorter than its `__len__`."""
     raw, length = facts.raw, facts.length
     if (
         length is None

@@ -265,6 +265,8 @@ def _without_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
     graph = tf.compat.v1.get_default_graph()
     tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     first_op = len(graph.get_operations())
+    # As XLA's compile does: an op that is colocated with an input is then on the IPU.
+    tensors = tf.nest.map_structure(tf.identity, tensors)
     with _recorded_variables() as made:
         results = computation(*tensors)
     ordinal = _ordinal_of_ops([*graph.get_operations()[first_op:], *_ops_of(results)])

@@ -13,9 +13,10 @@ from ipufeed.executable.program.program import Program
 
 # Recompilations before the first warning: one or two may be intended.
 WARN_AT = 3
-# Fraction of ops that two programs without a name have in common if they are versions of
-# one program.
+# Fraction of ops that two programs have in common if they are versions of one program:
+# without a name, and of the same name, which functions of several tests or models may have.
 ALIKE = 0.8
+NAMED_ALIKE = 0.5
 
 AGAIN = (
     "the program is the same, but was freed in between: keep the function or session, "
@@ -28,18 +29,18 @@ Ops = Counter[tuple[str, str]]
 
 @dataclass
 class _Known:
-    """A program, the family of versions that it belongs to, and its ops if unnamed."""
+    """A program, the family of versions that it belongs to, and its ops."""
 
     program: Program
     family: int
-    ops: Ops | None
+    ops: Ops
 
 
 class History:
     """The programs that this process has compiled, or read from the cache. Threads: any.
 
-    Programs of the same name are versions of one program; so are programs without a name
-    that are alike. At most `MAX_BYTES` of programs are kept; of older ones only the number.
+    Programs of the same name that are alike are versions of one program. At most
+    `MAX_BYTES` of programs are kept; of older ones only the number.
     """
 
     MAX_BYTES = 256 << 20
@@ -53,7 +54,7 @@ class History:
 
     def add(self, program: Program, *, compiled: bool) -> None:
         """Records a program, and warns if it has been compiled too often."""
-        ops = _ops_if_anonymous(program)
+        ops = _ops_of(program)
         with self._lock:
             last = self._relative(program, ops)
             family = self._family(program, last)
@@ -78,10 +79,13 @@ class History:
         )
 
     def last(self, program: Program) -> Program | None:
-        """Returns the last version of a program; None if it is the first."""
-        ops = _ops_if_anonymous(program)
+        """Returns the last version of a program, or the last other one of its name.
+
+        None if there is neither.
+        """
+        ops = _ops_of(program)
         with self._lock:
-            known = self._relative(program, ops)
+            known = self._relative(program, ops) or self._namesake(program)
         return None if known is None else known.program
 
     def programs(self) -> list[Program]:
@@ -89,35 +93,40 @@ class History:
         with self._lock:
             return [each.program for each in self._known]
 
-    def _relative(self, program: Program, ops: Ops | None) -> _Known | None:
+    def _relative(self, program: Program, ops: Ops) -> _Known | None:
+        share = ALIKE if program.name in ANONYMOUS else NAMED_ALIKE
         for each in reversed(self._known):
-            if each.program.name != program.name:
-                continue
-            if ops is None or each.ops is None or _are_alike(each.ops, ops):
+            if each.program.name == program.name and _common(each.ops, ops) >= share:
                 return each
         return None
+
+    def _namesake(self, program: Program) -> _Known | None:
+        named = (each for each in reversed(self._known) if _is_namesake(each, program))
+        return next(named, None)
 
     def _family(self, program: Program, last: _Known | None) -> int:
         if last is not None:
             return last.family
         named = program.name not in ANONYMOUS
-        if named and program.name in self._names:  # the program is no longer kept
-            return self._names[program.name]
+        if named and program.name in self._names and self._namesake(program) is None:
+            return self._names[program.name]  # the program is no longer kept
         self._families += 1
         if named:
             self._names[program.name] = self._families
         return self._families
 
 
-def _are_alike(one: Ops, other: Ops) -> bool:
-    """Whether two programs have most of their ops in common."""
-    return (one & other).total() >= ALIKE * max(one.total(), other.total(), 1)
+def _is_namesake(known: _Known, program: Program) -> bool:
+    return program.name not in ANONYMOUS and known.program.name == program.name
 
 
-def _ops_if_anonymous(program: Program) -> Ops | None:
-    """Counts the kinds of instructions of an unnamed program; None for a named one."""
-    if program.name not in ANONYMOUS:
-        return None
+def _common(one: Ops, other: Ops) -> float:
+    """Returns the fraction of ops that two programs have in common."""
+    return (one & other).total() / max(one.total(), other.total(), 1)
+
+
+def _ops_of(program: Program) -> Ops:
+    """Counts the kinds of instructions of a program."""
     from tensorflow.compiler.xla.service import hlo_pb2
 
     module = hlo_pb2.HloModuleProto.FromString(program.hlo)

@@ -15,7 +15,8 @@ def _shape(x: Tensor) -> list[int | Tensor]:
     import tensorflow as tf
 
     sizes = tf.shape(x)
-    return [sizes[i] if size is None else size for i, size in enumerate(x.shape)]
+    known = tf.TensorShape(x.shape).as_list()
+    return [sizes[i] if size is None else size for i, size in enumerate(known)]
 
 
 def _moved(x: Tensor, source: int, target: int) -> Tensor:
@@ -107,7 +108,8 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
         last = self.channels_axis == -1
         x = inputs if last else _moved(inputs, 1, -1)
         shape = _shape(x)
-        channels, size = x.shape[-1], x.shape[-1] // self._count
+        channels = shape[-1]
+        size = channels // self._count
         parts = (size, self._count)
         if not self.strided_channel_grouping:
             parts = (self._count, size)

@@ -110,7 +110,8 @@ def ctc_beam_search_decoder(
 
     with tf.name_scope(name or "ctc_beam_search_decoder"):
         logits = tf.convert_to_tensor(logits)
-        classes = logits.shape[-1]
+        shape = logits.shape.with_rank(3).as_list()
+        classes = shape[-1]
         if classes is None:
             raise ValueError(
                 "The number of classes, the last dimension of the logits, must be known "
@@ -122,7 +123,7 @@ def ctc_beam_search_decoder(
                 f"top_paths must be in 1 to beam_width ({beam_width}), got {top_paths}."
             )
         blank = blank_index % classes
-        time = logits.shape[0] if logits.shape[0] is not None else tf.shape(logits)[0]
+        time = tf.shape(logits)[0] if shape[0] is None else shape[0]
         if blank != classes - 1:  # TensorFlow's decoder requires it to be the last
             order = [each for each in range(classes) if each != blank]
             logits = tf.gather(logits, [*order, blank], axis=-1)
@@ -140,10 +141,9 @@ def ctc_beam_search_decoder(
             labels = tf.stack(labels, axis=1)
             lengths = tf.stack(lengths, axis=1)
             labels += tf.cast(labels >= blank, tf.int32)
-        static = logits.shape[1]
-        labels.set_shape([static, top_paths, logits.shape[0]])
-        lengths.set_shape([static, top_paths])
-        scores.set_shape([static, top_paths])
+        labels.set_shape([shape[1], top_paths, shape[0]])
+        lengths.set_shape([shape[1], top_paths])
+        scores.set_shape([shape[1], top_paths])
         return tf.cast(scores, logits.dtype), lengths, labels
 
 
@@ -219,7 +219,7 @@ def _loss(
                 f"out_dtype cannot be float16 when dtype of {called} is float32."
             )
         _check_batch(labels, logits, lengths, called)
-        _check_blank(blank_index, logits.shape[-1])
+        _check_blank(blank_index, tf.compat.dimension_value(logits.shape[-1]))
         loss = tf.nn.ctc_loss(
             tf.cast(labels, tf.int32),
             tf.cast(logits, tf.float32),

@@ -100,7 +100,7 @@ class IPUProgram:
             dtype = self.plan.accumulations[number].dtype
             sums.append(tf.zeros(tensor.shape, dtype))
         slots = [
-            tf.zeros([each.slots + 1, *each.tensor.shape], each.tensor.dtype)
+            tf.zeros([each.slots + 1, *each.tensor.shape.as_list()], each.tensor.dtype)
             for each in self.kept
         ]
 
@@ -201,7 +201,7 @@ class _Iteration:
             if kept.target != part.position:
                 continue
             start = at(mini_batch % kept.slots, kept.tensor)
-            size = tf.constant([1, *kept.tensor.shape], tf.int32)
+            size = tf.constant([1, *kept.tensor.shape.as_list()], tf.int32)
             row = xla.xla_dynamic_slice(self.slots[place], start, size)
             found[id(kept.tensor)] = tf.reshape(row, kept.tensor.shape)
         for source, tensors in part.incoming.items():

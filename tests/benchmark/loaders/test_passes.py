@@ -8,7 +8,7 @@ from ipufeed.benchmark import Settings, measure
 
 
 class Loader:
-    """Elements of a length of its own; each pass has as many as `counts` tells."""
+    """Elements of a length of its own; `counts` are those of each pass."""
 
     def __init__(self, length, *counts):
         self.length, self.counts = length, list(counts)
@@ -53,7 +53,7 @@ def test_passes_of_a_tf_data_dataset_are_counted_too():
     ("length", "counts", "passes", "gave"),
     [(1000, [30], None, 30), (30, [30, 31], 2, 31), (2, [1], 1, 1)],
 )
-def test_a_length_that_is_wrong_is_told(length, counts, passes, gave):
+def test_a_wrong_length_is_warned_of(length, counts, passes, gave):
     """The first pass that differs from it."""
     loader = Loader(length, *counts)
 
@@ -65,14 +65,14 @@ def test_a_length_that_is_wrong_is_told(length, counts, passes, gave):
     )
 
 
-def test_a_length_that_is_right_and_passes_with_elements_are_no_warnings():
+def test_nothing_is_warned_of_when_length_and_passes_are_right():
     result = measure(Loader(30, 30, 30), Settings(passes=2, memcpy=False))
 
     assert warning(result, "wrong_length") is None
     assert warning(result, "empty_passes") is None
 
 
-def test_a_run_that_ends_before_the_loader_says_nothing_of_its_length():
+def test_a_run_that_ends_before_the_loader_does_not_judge_its_length():
     result = measure(Loader(1000, 900), Settings(epochs=1, elements=10, memcpy=False))
 
     assert result.elements == 10
