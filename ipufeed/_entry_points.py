@@ -57,6 +57,7 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_outfeed_wait_for_all", [INT64, INT32, INT64], INT32),
     ("ipufeed_wait_idle", [INT32, INT64], INT32),
     ("ipufeed_infeed_begin", [INT64], INT32),
+    ("ipufeed_infeed_serves", [INT64], INT32),
     ("ipufeed_infeed_delete", [INT64], INT32),
     ("ipufeed_outfeed_delete", [INT64], INT32),
     ("ipufeed_infeed_forget", [INT64], INT32),

@@ -88,8 +88,12 @@ def _elsewhere(name: str) -> str:
 
 def resolve(module: str, name: str) -> Any:
     """Imports and returns an object, after connecting ipufeed's packages."""
-    importlib.import_module("ipufeed.connect").connect()
+    _connect()
     return getattr(importlib.import_module(module), name)
+
+
+def _connect() -> None:
+    importlib.import_module("ipufeed.connect").connect()
 
 
 def top_level(name: str) -> Any:
@@ -128,6 +132,7 @@ def install() -> None:
 
     Threads: call it before the program's own imports.
     """
+    _connect()  # a program may use it through TensorFlow alone: a SavedModel, an assertion
     package = sys.modules.get(ALIAS)
     if package is None:
         import tensorflow.python as parent

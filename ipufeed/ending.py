@@ -58,6 +58,12 @@ def leaves_at_exit(function: Callable[_P, _R]) -> Callable[_P, _R]:
             if _has_begun.is_set():
                 raise SystemExit
             found = function(*args, **kwargs)
+        except Exception as error:
+            if (
+                _has_begun.is_set()
+            ):  # what the end has cancelled is not the user's error
+                raise SystemExit from error
+            raise
         finally:
             _inside.discard(thread)
         if _has_begun.is_set():

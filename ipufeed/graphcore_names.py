@@ -118,8 +118,9 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "gradient_accumulation": _REDUCTION_METHOD,
     "horovod": _at(
-        _HOST_COLLECTIVES,
-        "allgather allreduce broadcast init local_rank local_size rank size",
+        "programs.horovod",
+        "Average Sum allgather allreduce broadcast init is_initialized local_rank "
+        "local_size rank shutdown size",
     ),
     "horovod.ipu_multi_replica_strategy": _at(_STRATEGIES, "IPUMultiReplicaStrategy"),
     "horovod.popdist_strategy": _at(_STRATEGIES, "PopDistStrategy"),

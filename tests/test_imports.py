@@ -132,7 +132,8 @@ ALLOWED = {
     "applications": {
         *("executable.program", "executable.store", "ops", "parallel.pipeline"),
         *("device.log", "device.program", "device.system", "queues", "checks"),
-        *("errors", "process_state", "render", "tf_patches", "tf_types", "_version"),
+        *("_native", "ending", "errors", "process_state", "render", "tf_patches"),
+        *("tf_types", "_version"),
     },
     # Keras models.
     "keras.layers": {"checks", "no_effect", "tf_patches", "tf_types"},

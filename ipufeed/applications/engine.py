@@ -20,12 +20,14 @@ import threading
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from ipufeed import ending
 from ipufeed.applications.file import Application
 from ipufeed.applications.program import Program
 from ipufeed.applications.signature import grouped
 from ipufeed.device.system.system import require_usable
 from ipufeed.executable.store import provided
 from ipufeed.process_state import STATE
+from ipufeed.queues import interrupt
 from ipufeed.tf_types import Tensor
 
 # Elements of zeros fed per `timeout` that a call waits beyond the first.
@@ -151,7 +153,9 @@ class _Engine:
 
         Raises:
             tf.errors.OpError: The program's error.
+            tf.errors.FailedPreconditionError: This process is a fork of the engine's.
         """
+        interrupt.check_not_forked()
         self.start()
         waiting = self._feed(inputs)
         if waiting.wait(self._timeout_s if self._needs_company else SLICE_S):
@@ -345,5 +349,10 @@ def _stop_all() -> None:
         engine.stop()
 
 
+def _end() -> None:
+    ending.begin()  # daemon threads leave their calls without an error
+    _stop_all()
+
+
 # Before TensorFlow's atexit functions: a program running during them can abort the process.
-atexit.register(_stop_all)
+atexit.register(_end)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.ops import gen_functional_ops
 from tensorflow.python.saved_model import function_deserialization
 
+from ipufeed import _native
 from ipufeed.applications.file import Application
 from ipufeed.applications.signature import grouped
 from ipufeed.applications.tracing import INFEED, INPUT, NUMBER, OUTFEED, VALUE, VARIABLE
@@ -149,9 +150,14 @@ class Program:
             return tf.constant(value, tf.int64)
 
     def open(self) -> None:
-        """Starts the infeeds."""
+        """Starts the infeeds.
+
+        Their elements are the calls: readers of other queues do not wait for the end of
+        this program.
+        """
         for queue in self._infeeds:
             queue.initializer  # noqa: B018 (a property that acts)
+            _native.entry().ipufeed_infeed_serves(queue._number)
 
     def run(self) -> None:
         """Runs the program once, until its loop ends.

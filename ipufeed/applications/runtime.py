@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from ipufeed import ending
 from ipufeed.applications import engine, file, saved_calls
 from ipufeed.applications.signature import Feed, Signature
 from ipufeed.checks import is_int
@@ -93,6 +94,7 @@ def embedded_runtime_start(
     return RuntimeContext(name, output, application.signature)
 
 
+@ending.leaves_at_exit
 def embedded_runtime_call(inputs: Nest, context: RuntimeContext) -> list[Tensor]:
     """Feeds one element to an application, and returns its result.
 

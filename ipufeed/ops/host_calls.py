@@ -26,7 +26,9 @@ from ipufeed.queues import interrupt
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import DType, Operation, Shape, Tensor
 
-_INTERNAL = 13  # absl's status code
+# absl's status codes.
+_CANCELLED = 1
+_INTERNAL = 13
 
 
 class _HostTensor(ctypes.Structure):
@@ -259,6 +261,8 @@ def _run_call(pointer: Any) -> int:
         text = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         message = str(text).encode(errors="replace")[: given.message_size - 1]
         ctypes.memmove(given.message, message + b"\0", len(message) + 1)
+        if interrupt.keep_of_signal(error):
+            return _CANCELLED
         code = getattr(error, "error_code", None)
         return int(code) if code else _INTERNAL
 

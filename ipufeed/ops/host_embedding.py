@@ -146,8 +146,8 @@ class HostEmbedding:
         return self._tensor
 
     @contextlib.contextmanager
-    def register(self, session: Any = None) -> Iterator[Variable]:
-        """Registers the table for programs within this context, which gives the variable.
+    def register(self, session: Any = None) -> Iterator[HostEmbedding]:
+        """Registers the table for programs within this context, which gives `self`.
 
         The table is copied from the variable, and back at the end, also after an
         exception.
@@ -169,14 +169,15 @@ class HostEmbedding:
         found = self._tensor.numpy() if session is None else session.run(self._tensor)
         table = tables.add(self._name, np.array(found))
         try:
-            yield self._tensor
+            yield self
         finally:
             tables.remove(self._name)
             if session is None:
                 if isinstance(self._tensor, tf.Variable):
                     self._tensor.assign(table.rows)
             else:
-                self._tensor.load(table.rows, session)
+                assign = self._tensor.initializer
+                session.run(assign, {assign.inputs[1]: table.rows})
 
     @flags_checked
     def lookup(self, indices: TensorLike, clip_indices: bool = True) -> Tensor:

@@ -142,19 +142,25 @@ def get_current_iteration_counter(name: str | None = None, **kwargs: object) -> 
         pipeline.
 
     Raises:
-        tf.errors.FailedPreconditionError: Outside of a pipeline.
+        tf.errors.FailedPreconditionError: Outside of a pipeline, or its
+            gradient_accumulation_count is a tensor or does not suit its schedule.
     """
     import tensorflow as tf
 
     del kwargs
-    count = current_accumulation_count()
-    count = tf.get_static_value(count) if tf.is_tensor(count) else count
+    given = current_accumulation_count()
+    count = tf.get_static_value(given) if tf.is_tensor(given) else given
     if count is None:
         raise tf.errors.FailedPreconditionError(
             None,
             None,
-            "Cannot access an execution counter. Call it in a stage of a pipeline whose "
-            "gradient_accumulation_count is an int.",
+            "Cannot access an execution counter. "
+            + (
+                "Call it in a stage of a pipeline."
+                if given is None
+                else "The pipeline's gradient_accumulation_count must be an int that its "
+                "schedule allows: with most schedules a multiple of the number of stages."
+            ),
         )
     (number,) = host_calls.call("counter", str(count), [], [(tf.int32, [])], name=name)
     return number

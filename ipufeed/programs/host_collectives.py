@@ -1,4 +1,4 @@
-"""Collectives of processes on the host: the interface of ipu.distributed and Horovod.
+"""Collectives of processes on the host: the interface of ipu.distributed.
 
     process 0: value --+                                +--> [value of 0, value of 1]
     process 1: value --+-- a sum over all replicas  ----+--> the same bits
@@ -11,6 +11,7 @@ return the process's own values.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import zlib
 from typing import Any
@@ -29,10 +30,6 @@ _SIZES = 13  # of a shape that peers are sent
 _CAST = ("bool", "int8", "uint8", "int16", "uint16")
 
 
-def init() -> None:
-    """Does nothing: processes connect when the system is configured."""
-
-
 def size() -> int:
     """Returns the number of processes."""
     return popdist.getNumInstances()
@@ -41,16 +38,6 @@ def size() -> int:
 def rank() -> int:
     """Returns the index of this process, from 0."""
     return popdist.getInstanceIndex()
-
-
-def local_size() -> int:
-    """Returns the number of all processes, as if they were on one machine."""
-    return size()
-
-
-def local_rank() -> int:
-    """Returns the index of this process, as if all were on one machine."""
-    return rank()
 
 
 def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
@@ -187,13 +174,20 @@ def _gather(value: TensorLike) -> Tensor:
         return _rows(value, replicas)
     if graph is None:
         _check_equal_shapes(value, replicas)
-    with tf.device("/device:IPU:0"):
-        if graph is None or graph.building_function:
-            gathered = _program(value.dtype, tuple(value.shape), replicas)(value)
-        else:
-            (gathered,) = compiler.compile(lambda x: _rows(x, replicas), [value])
-    with tf.device("/device:CPU:0"):
-        return tf.identity(gathered)
+    with contextlib.ExitStack() as stack:
+        if (
+            graph is not None
+        ):  # a variable's initial value is colocated with the variable
+            if "_class" in graph._attr_scope_map:
+                stack.enter_context(graph._attr_scope({"_class": None}))
+            stack.enter_context(graph.colocate_with(None, ignore_existing=True))
+        with tf.device("/device:IPU:0"):
+            if graph is None or graph.building_function:
+                gathered = _program(value.dtype, tuple(value.shape), replicas)(value)
+            else:
+                (gathered,) = compiler.compile(lambda x: _rows(x, replicas), [value])
+        with tf.device("/device:CPU:0"):
+            return tf.identity(gathered)
 
 
 def _check_equal_shapes(value: Tensor, replicas: int) -> None:

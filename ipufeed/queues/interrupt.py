@@ -170,12 +170,14 @@ class _MainCalls:
     def __init__(self) -> None:
         self._depth = 0
         self._set_in_call: Callable[[int], None] | None = None
+        self._kept: BaseException | None = None
         self._recorded: list[tuple[int, _RecordedHandler]] = []
 
     def __enter__(self) -> None:
         if self._set_in_call is None:
             self._set_in_call = _native.entry().ipufeed_main_thread_calls
         if self._depth == 0:
+            self._kept = None
             self._wrap_handlers()
             self._set_in_call(1)
         self._depth += 1
@@ -214,6 +216,21 @@ class _MainCalls:
         """Returns the exception that a handler has raised during these calls."""
         return next((each.raised for _, each in self._recorded if each.raised), None)
 
+    def keep(self, error: BaseException) -> None:
+        """Keeps an exception that native code cannot pass on to the main thread's call."""
+        self._kept = error
+
+    def take_kept(self) -> BaseException | None:
+        """Returns the exception that was kept, once and on the main thread."""
+        if self._kept is None or not _on_main_thread():
+            return None
+        kept, self._kept = self._kept, None
+        return kept
+
+
+def _on_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
+
 
 _main_calls = _MainCalls()
 # The process of the first call of TensorFlow; its forks have none of its threads.
@@ -242,6 +259,19 @@ def check_not_forked() -> None:
     )
 
 
+def keep_of_signal(error: BaseException) -> bool:
+    """Keeps what a signal's handler raised inside a function that a program calls.
+
+    The main thread runs the handler there, if it runs the program; its call of TensorFlow
+    raises the exception in place of the program's error. Returns whether it was kept.
+    """
+    of_signal = not isinstance(error, Exception) or error is _main_calls.raised()
+    if not (of_signal and _on_main_thread() and _main_calls.running()):
+        return False
+    _main_calls.keep(error)
+    return True
+
+
 def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps `function` to raise the handler's exception instead of that RuntimeError.
 
@@ -252,7 +282,7 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         check_not_forked()
-        if threading.get_ident() != threading.main_thread().ident:
+        if not _on_main_thread():
             try:
                 return call_restored(*args, **kwargs)
             except Exception as error:
@@ -266,7 +296,12 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
     def call_restored(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except RuntimeError as error:
+        except Exception as error:
+            kept = _main_calls.take_kept()
+            if kept is not None:
+                raise kept from None
+            if not isinstance(error, RuntimeError):
+                raise
             if TWO_EXCEPTIONS not in str(error):
                 raise
             # TensorFlow's own exception is not useful to the user.

@@ -79,8 +79,25 @@ def test_alone_values_stay_what_they_are(monkeypatch):
     horovod.init()
 
     assert horovod.allreduce(value).numpy().tolist() == [1.0, 2.0]
+    assert horovod.allreduce(value, horovod.Sum, 2.0, 3.0).numpy().tolist() == [
+        6.0,
+        12.0,
+    ]
+    assert horovod.allgather(value).numpy().tolist() == [1.0, 2.0]
     assert distributed.allgather(value).shape == [1, 2]
     assert horovod.broadcast(value, 0).numpy().tolist() == [1.0, 2.0]
+
+
+def test_horovods_arguments_are_checked(monkeypatch):
+    """A reduction that is not there, and a scalar, which has no rows."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(
+        ValueError, match=r"must be horovod.Average or horovod.Sum, got 'x'"
+    ):
+        horovod.allreduce(tf.constant(1.0), op="x")
+    with pytest.raises(ValueError, match=r"must have rows, got a scalar"):
+        horovod.allgather(tf.constant(1.0))
+    assert horovod.is_initialized()
 
 
 @pytest.mark.usefixtures("second_of_three")

@@ -56,6 +56,11 @@ def test_values_of_all_processes_are_gathered_on_the_host(said):
         assert process["sum"] == [3.0, 1.0]
         assert process["mean"] == [0.5, 2.0]
         assert process["in a graph"] == [[5], [6]]
+        assert process["horovod's average"] == [[0.5, 4.0]]
+        assert process["horovod's sum"] == [[1.0, 8.0]]
+        assert process["horovod's rows"] == [[0.0, 4.0], [1.0, 4.0]]
+        assert process["horovod's broadcast"] == [[1.0, 4.0]]
+        assert process["horovod's slices"] == [[0.0, 2.0], [0.5, 2.0], [0.0, 0.0]]
         assert process["reduce"] == 3.0
 
 
@@ -77,6 +82,16 @@ def test_empty_values_are_gathered_on_the_host(said):
     """Of no elements, with the shape of the result."""
     for process in said[0]:
         assert process["empty"] == [[COUNT, 0, 3], [0, 3], [0, 3]]
+
+
+@pytest.mark.process
+def test_variables_of_version_1_have_the_values_of_the_first_process(said):
+    """All of a graph in one run; an optimizer sums the gradients of all replicas."""
+    processes, ipus = said
+    step = 0.5 * COUNT * ipus
+    for process in processes:
+        assert process["version 1, at first"] == [[1.0, 2.0], 3.0]
+        assert process["version 1, after"] == [[1.0 - step, 2.0 - 2 * step], 3.0 - step]
 
 
 @pytest.mark.process

@@ -19,8 +19,8 @@ import tensorflow as tf
 from helpers import print_stacks_on_signal
 
 import ipufeed as ipu
+from ipufeed.programs import horovod, popdist
 from ipufeed.programs import host_collectives as host
-from ipufeed.programs import popdist
 from ipufeed.programs.popdist_strategy import IPUMultiWorkerStrategyV1, PopDistStrategy
 
 INDEX = popdist.getInstanceIndex()
@@ -54,6 +54,15 @@ def on_the_host() -> None:
     say("broadcast", [str(each) for each in host.broadcast(value, 1).numpy()])
     say("sum", host.allreduce(np.float32([INDEX + 1, 0.5])).numpy().tolist())
     say("mean", host.allreduce(np.float32([INDEX, 2]), kinds.MEAN).numpy().tolist())
+    rows = tf.constant([[INDEX, 4.0]])
+    say("horovod's average", horovod.allreduce(rows).numpy().tolist())
+    doubled = horovod.allreduce(rows, horovod.Sum, 2.0, 0.5)
+    say("horovod's sum", doubled.numpy().tolist())
+    say("horovod's rows", horovod.allgather(rows).numpy().tolist())
+    say("horovod's broadcast", horovod.broadcast(rows, 1).numpy().tolist())
+    slices = tf.IndexedSlices(rows, tf.constant([INDEX]), tf.constant([5, 2]))
+    reduced = horovod.allreduce(slices)
+    say("horovod's slices", tf.convert_to_tensor(reduced).numpy()[:3].tolist())
     empty = tf.zeros([0, 3])
     results = [host.allgather(empty), host.allreduce(empty), host.broadcast(empty, 1)]
     say("empty", [each.shape.as_list() for each in results])
@@ -64,6 +73,29 @@ def on_the_host() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         gathered = host.allgather(tf.constant([INDEX + 5]))
         say("in a graph", session.run(gathered).tolist())
+
+
+def in_version_1(strategy: Any) -> None:
+    """Two variables, initialised in one run of a session, and a step of training."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), strategy.scope(), v1.Session() as session:
+        start = float(1 + 76 * INDEX)
+
+        def step(x: Any) -> Any:
+            a = v1.get_variable("a", initializer=[start, 2.0], use_resource=True)
+            b = v1.get_variable("b", initializer=3.0 * start, use_resource=True)
+            loss = tf.reduce_sum(a * x) + b
+            optimizer = v1.train.GradientDescentOptimizer(0.5)
+            with tf.control_dependencies([optimizer.minimize(loss)]):
+                return tf.identity(loss)
+
+        x = v1.placeholder(tf.float32, [2])
+        result = strategy.run(lambda: ipu.ipu_compiler.compile(step, [x]))
+        session.run(v1.global_variables_initializer())
+        variables = v1.trainable_variables()
+        say("version 1, at first", [each.tolist() for each in session.run(variables)])
+        session.run(result, {x: [1.0, 2.0]})
+        say("version 1, after", [each.tolist() for each in session.run(variables)])
 
 
 def train(strategy: Any, optimizer: Any) -> list[float]:
@@ -156,6 +188,7 @@ def main() -> None:
             say("heard", error.message)
         os._exit(0)
     on_the_host()
+    in_version_1(strategy)
 
     def sgd() -> Any:
         return tf.compat.v1.train.GradientDescentOptimizer(0.01)

@@ -199,6 +199,16 @@ IPUFEED_API int ipufeed_infeed_begin(std::int64_t number) {
   });
 }
 
+// The elements of an infeed are calls, see Infeed::set_serves(); 1 if there is none.
+IPUFEED_API int ipufeed_infeed_serves(std::int64_t number) {
+  return ipufeed::entry(__func__, [&]() -> int {
+    std::shared_ptr<ipufeed::Infeed> feed;
+    if (!ipufeed::find_infeed(number, &feed).ok()) return 1;
+    feed->set_serves();
+    return 0;
+  });
+}
+
 // Deletes an infeed; 1 if a program uses it or there is none. Does not wait for its
 // feeder. For garbage collection, which must run no op.
 IPUFEED_API int ipufeed_infeed_delete(std::int64_t number) {

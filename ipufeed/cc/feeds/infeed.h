@@ -49,6 +49,11 @@ class Infeed final : public Leased {
   const Signature& signature() const { return signature_; }
   const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
 
+  // Its elements are calls, which come at any time: a program that takes it serves them
+  // until it is stopped. To be set before a program takes it.
+  void set_serves() { serves_.store(true, std::memory_order_relaxed); }
+  bool serves() const { return serves_.load(std::memory_order_relaxed); }
+
   // True once the device of the dataset has been destroyed.
   bool orphaned() const;
 
@@ -98,6 +103,7 @@ class Infeed final : public Leased {
   const std::shared_ptr<Feeder> feeder_;
   std::vector<std::vector<tensorflow::Tensor>> constants_;
   std::atomic<bool> taken_{false};
+  std::atomic<bool> serves_{false};
   // Set by the program that takes the queue, before its replicas read.
   int replicas_ = 0;  // 0: not taken yet
   std::vector<Reader> readers_;

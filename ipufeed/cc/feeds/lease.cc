@@ -18,6 +18,7 @@ absl::Status lease_infeed(Program& program, std::int64_t number, Infeed** out) {
   if (leased == nullptr) {
     std::shared_ptr<Infeed> feed;
     TF_RETURN_IF_ERROR(find_infeed(number, &feed));
+    if (feed->serves()) program.serve();
     TF_RETURN_IF_ERROR(program.lease(std::move(feed), &leased));
   }
   *out = static_cast<Infeed*>(leased);

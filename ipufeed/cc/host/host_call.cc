@@ -28,6 +28,9 @@ absl::Status call_host(Program& program, const Context& context, HostCall* call)
   call->replicas = context.replicas;
   call->mini_batch =
       context.pipeline == nullptr ? -1 : context.pipeline->mini_batch(context.ipu);
+  // A loop whose iterations only call the host has nothing else that looks.
+  program.watch();
+  if (program.stopped()) return program.stop_status();
   if (std::string_view(call->kind) == "library") return call_library(*call);
   const OnHostCall function = on_host_call.load(std::memory_order_acquire);
   if (function == nullptr) {

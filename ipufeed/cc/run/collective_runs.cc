@@ -59,7 +59,9 @@ absl::Status begin_collective_wait(int ordinal, std::int64_t stream, std::int64_
         ordinal, " has come to ", what, " while program number ", wait.run,
         " waits in one there (", wait.what,
         "). The processes cannot tell the collectives of two programs apart: run such "
-        "programs one after the other, or on another device each."));
+        "programs one after the other (of several in one Session.run, let each come "
+        "after the one before by tf.control_dependencies), or on another device "
+        "each."));
   }
   *number = wait.run == run ? wait.number + 1 : 1;
   wait = {run, *number, std::move(what), false};

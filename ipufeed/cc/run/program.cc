@@ -268,8 +268,13 @@ std::string Program::describe_feeds() const {
   return absl::StrJoin(feeds, ", ");
 }
 
+void Program::serve() {
+  if (serves_.exchange(true, std::memory_order_relaxed)) return;
+  wake_idle_waiters();
+}
+
 // Without mutex_, because stop_all_programs() takes the lock of the running programs
-// first. From the first feed or step on others can stop the program.
+// first.
 void Program::watch() {
   {
     MutexLock lock(mutex_);
@@ -313,7 +318,7 @@ bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_n
     bool busy = running.ending > 0;
     for (const Program* program : running.programs) {
       const bool own = program->step() != 0 && program->step() == own_step;
-      busy = busy || (program->ordinal() == ordinal && !own);
+      busy = busy || (program->ordinal() == ordinal && !own && !program->serves());
     }
     if (!busy) return true;
     if (stopped.load(std::memory_order_relaxed)) return false;

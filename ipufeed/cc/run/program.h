@@ -120,13 +120,20 @@ class Program {
   // From now on program_runs(number()) holds, until the program's end. Any thread.
   void announce();
 
+  // From now on Ctrl-C, the step's end and other processes can stop the program, as
+  // they can from its first feed or step on. Any thread.
+  void watch();
+
+  // It serves calls until it is stopped: wait_until_idle() does not wait for its end.
+  void serve();
+  bool serves() const { return serves_.load(std::memory_order_relaxed); }
+
   // The program is over: returns its feeds, and drops its reference to the step. To be
   // called before the step's end, which may destroy what this refers to. The destructor
   // does it, too.
   void end(const absl::Status& status);
 
  private:
-  void watch();
   absl::Status take(std::shared_ptr<Leased> feed, Leased** out);
   Leased* find(Leased::Kind kind, std::int64_t number) const IPUFEED_REQUIRES(mutex_);
   StepClock& clock_of(int ipu) IPUFEED_REQUIRES(mutex_);
@@ -140,6 +147,7 @@ class Program {
   RunSeeds seeds_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> serves_{false};
   Cancellation cancellation_;
   mutable Mutex mutex_;
   CondVar stop_;  // stopped() has become true
@@ -225,10 +233,10 @@ void main_thread_calls(bool begins);
 using OnFailure = void (*)(int ordinal);
 bool set_on_failure(OnFailure call);
 
-// Waits until no program with a feed in use runs on the IPU `ordinal`, but for one that
-// lasts as long as the step `own_step`; false at the deadline (monotonic clock), or
-// when `stopped` is true: wake_idle_waiters() makes the waiters look, and must be
-// called after it has been set.
+// Waits until no program that is watched runs on the IPU `ordinal`, but for those that
+// serve and one that lasts as long as the step `own_step`; false at the deadline
+// (monotonic clock), or when `stopped` is true: wake_idle_waiters() makes the waiters
+// look, and must be called after it has been set.
 bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped);
 void wake_idle_waiters();

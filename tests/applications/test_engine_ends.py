@@ -1,0 +1,145 @@
+"""What else goes on in a process with an engine: other programs, forks, its end."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+import tensorflow as tf
+from embedded_programs import compiled, configure, ones
+from helpers import ROOT, run_python
+
+from ipufeed.applications.exporting import export_single_step
+from ipufeed.applications.runtime import embedded_runtime_call, embedded_runtime_start
+from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.process_state import STATE
+from ipufeed.queues import IPUOutfeedQueue
+
+pytestmark = pytest.mark.usefixtures("clean_system", "engines_end")
+LIMIT_S = 120.0  # only a hang gets there
+
+
+@pytest.fixture
+def engines_end():
+    yield
+    STATE.reset("engines", "provided")
+
+
+def in_time(function):
+    """What a function returns on a thread of its own; None if it hangs."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("mode", ["all", "next"])
+def test_readers_of_other_queues_do_not_wait_for_an_engine(tmp_path, mode):
+    """The engine's program runs until it is stopped; the queue's own has ended."""
+    path = compiled(tmp_path / "a.poplar_exec", freeze_variables=True)
+    context = embedded_runtime_start(str(path), [], "engine")
+    embedded_runtime_call([ones(), 1], context)
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def program(x):
+        outfeed.enqueue(2.0 * x)
+
+    strategy = IPUStrategy()
+    with strategy.scope():
+        strategy.run(program, [3.0])
+    if mode == "all":
+        found = in_time(lambda: outfeed.dequeue().numpy().tolist())
+    else:
+        found = in_time(lambda: [each.numpy() for each in outfeed])
+
+    assert found == [6.0]
+    y, _ = embedded_runtime_call([ones(5.0), 1], context)
+    assert y.numpy()[1] == 5.0
+
+
+CALLING = """
+import os, threading
+import numpy as np
+from ipufeed.applications.runtime import embedded_runtime_call, embedded_runtime_start
+context = embedded_runtime_start({path!r}, [], "engine")
+element = [np.ones(4, np.float32), 1]
+embedded_runtime_call(element, context)
+"""
+FORKS = """
+child = os.fork()
+if child == 0:
+    try:
+        embedded_runtime_call(element, context)
+    except Exception as error:
+        print(type(error).__name__, "spawn" in str(error), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(embedded_runtime_call(element, context)[1].numpy())
+"""
+ENDS = """
+called = threading.Event()
+def call():
+    while True:
+        embedded_runtime_call(element, context)
+        called.set()
+for _ in range(4):
+    threading.Thread(target=call, daemon=True).start()
+called.wait(60)
+print("ends")
+"""
+
+
+@pytest.mark.process
+def test_a_fork_of_an_engines_process_gets_an_error(tmp_path):
+    """At once, and the engine goes on in its own process."""
+    path = compiled(tmp_path / "a.poplar_exec", freeze_variables=True)
+
+    done = run_python(CALLING.format(path=str(path)) + FORKS)
+
+    assert done.stdout.splitlines() == ["FailedPreconditionError True", "2"], (
+        done.stderr
+    )
+
+
+@pytest.mark.process
+def test_threads_that_call_leave_without_an_error_when_the_process_ends(tmp_path):
+    """Daemon threads; what the end cancels is not an error of theirs."""
+    path = compiled(tmp_path / "a.poplar_exec", freeze_variables=True)
+
+    done = run_python(CALLING.format(path=str(path)) + ENDS)
+
+    assert (done.returncode, done.stdout) == (0, "ends\n")
+    assert "Traceback" not in done.stderr
+
+
+SERVES = """
+IMPORT
+import sys
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+print(model.signatures["serving_default"](x=tf.ones([3]))["output_0"].numpy().tolist())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("first", ["", "from tensorflow.python import ipu"])
+def test_a_served_model_is_called_in_a_program_that_only_loads_it(tmp_path, first):
+    """`python -m ipufeed.run` prepares what a SavedModel calls, with no name used."""
+    configure()
+    spec = [tf.TensorSpec([3], tf.float32, name="x")]
+    export_single_step(lambda x: 3.0 * x, str(tmp_path / "model"), 4, spec)
+    program = tmp_path / "serve.py"
+    program.write_text(SERVES.replace("IMPORT", first))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ipufeed.run", str(program), str(tmp_path / "model")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        cwd=ROOT,
+        check=False,
+    )
+
+    assert done.stdout.splitlines()[-1:] == ["[3.0, 3.0, 3.0]"], done.stderr
