@@ -237,6 +237,25 @@ TEST(an_idle_device_has_no_queue_in_use) {
   }
 }
 
+TEST(idle_waiters_do_not_wait_for_a_program_that_serves) {
+  for (int life = 0; life < kLives; ++life) {
+    Program program(nullptr, /*ordinal=*/5);
+    program.watch();
+    const std::atomic<bool> never{false};
+    CHECK(!wait_until_idle(5, 0, now_ns(), never));
+    std::thread waiter(
+        [&] { CHECK(wait_until_idle(5, 0, now_ns() + 60 * kSecondNs, never)); });
+    program.serve();
+    waiter.join();
+    CHECK(wait_until_idle(5, 0, now_ns(), never));
+    Program other(nullptr, 5);
+    other.watch();
+    CHECK(!wait_until_idle(5, 0, now_ns(), never));
+    program.stop(absl::CancelledError("ends"));
+    CHECK(program.stopped());
+  }
+}
+
 TEST(a_program_that_fails_before_its_first_result_is_heard_of) {
   Source source({0}, 1, 2);
   const std::int64_t outfeed = new_number();

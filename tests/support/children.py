@@ -172,6 +172,14 @@ def server_for(variables):
     return _servers[key]
 
 
+# NumPy's library starts a thread on two CPUs, and so does the allocator of pyarrow, which
+# TensorFlow's Keras imports where pandas is installed.
+ONE_THREAD = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+
+
 class Server:
     """A process that has imported TensorFlow and forks programs."""
 
@@ -193,8 +201,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=self._log,
             cwd=HERE,
-            # One thread: NumPy's library starts another on two CPUs.
-            env={**inherited, **variables, "OPENBLAS_NUM_THREADS": "1"},
+            env={**inherited, **variables, **ONE_THREAD},
         )
         other.close()
         self._connection = own
