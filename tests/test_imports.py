@@ -227,7 +227,7 @@ ALLOWED = {
     "benchmark.__main__": {"benchmark.cli", "benchmark.process"},
     # What a program imports first.
     "graphcore_names": set(),  # as text: what they import is imported at their use
-    "compat": {"graphcore_names", "tf_patches"},
+    "compat": {"graphcore_names", "programs", "tf_patches"},
     "child_processes": {"_native", "compat"},
     "connect": {
         *("_native", "applications"),
