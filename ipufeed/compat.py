@@ -9,14 +9,18 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
+import importlib.abc
 import importlib.util
 import sys
 import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from ipufeed.graphcore_names import ELSEWHERE, MODULES, TOP
+from ipufeed.programs.missing_modules import MISSING, PLUGIN
 from ipufeed.tf_patches import frozen_keras, removed_names
 
 ALIAS = "tensorflow.python.ipu"
@@ -44,13 +48,15 @@ class AliasModule(types.ModuleType):
         super().__init__(name, f"{name}: names defined in ipufeed, see ipufeed.compat.")
         self.__dict__["_table"] = table
         self.__all__ = sorted(table)
+        # `from module import name` then searches for a module of this name: see _Refusal.
+        self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         table: dict[str, str] = self.__dict__["_table"]
         if name not in table:
             raise AttributeError(
                 f"module {self.__name__!r} has no attribute {name!r}. {self._contents()}"
-                f"{_elsewhere(name)}"
+                f"{_elsewhere(f'{self.__name__}.{name}')}"
             )
         value = resolve(table[name], name)
         setattr(self, name, value)
@@ -74,16 +80,53 @@ class AliasModule(types.ModuleType):
         return sorted({*super().__dir__(), *self.__dict__["_table"]})
 
 
-def _elsewhere(name: str) -> str:
-    """Returns a sentence with the modules that have or bear a name; "" if none does."""
+def _elsewhere(full: str) -> str:
+    """Returns what there is in place of a name: a sentence, or ""."""
+    if full in MISSING:
+        return f" {MISSING[full]}."
+    name = full.rpartition(".")[2]
     once = {id(names): module for module, names in reversed(MODULES.items())}
-    places = [
-        f"ipu.{module}" if module.rpartition(".")[2] == name else f"ipu.{module}.{name}"
-        for module, names in MODULES.items()
-        if once[id(names)] == module
-        and (name in names or module.rpartition(".")[2] == name)
-    ]
-    return f" There is {' and '.join(places)}." if places else ""
+    places: dict[str, list[str]] = {}
+    for module, names in MODULES.items():
+        if once[id(names)] == module:
+            places.setdefault(module.rpartition(".")[2], []).append(f"ipu.{module}")
+            for each in names:
+                places.setdefault(each, []).append(f"ipu.{module}.{each}")
+    if name in places:
+        return f" There is {' and '.join(places[name])}."
+    for each in ELSEWHERE:
+        places.setdefault(each.rpartition(".")[2], []).append(each)
+    near = difflib.get_close_matches(name, places, n=1, cutoff=0.75)
+    return f" The nearest is {' and '.join(places[near[0]])}." if near else ""
+
+
+class _Refusal(importlib.abc.MetaPathFinder):
+    """The last finder: refuses what is not in Graphcore's modules, with what there is.
+
+    The error has no `name`: Python would replace its text in `from module import name`.
+    """
+
+    def find_spec(
+        self, name: str, path: object = None, target: object = None
+    ) -> ModuleSpec | None:
+        """Raises ModuleNotFoundError for a name below Graphcore's modules."""
+        package, _, _ = name.rpartition(".")
+        if package.startswith("ipufeed."):  # as alias modules are named
+            if package.removeprefix("ipufeed.") not in MODULES:
+                return None
+            name = name.replace("ipufeed", ALIAS, 1)
+        elif not name.startswith((f"{ALIAS}.", f"{PLUGIN}.")):
+            return None
+        found = sys.modules.get(package)
+        if name in MISSING:
+            text = _elsewhere(name)
+        elif isinstance(found, AliasModule):
+            text = f" {found._contents()}{_elsewhere(name)}"
+        else:
+            inside = sorted(each for each in ELSEWHERE if each.startswith(PLUGIN))
+            text = f" It has: {', '.join(inside)}." if name.startswith(PLUGIN) else ""
+            text += _elsewhere(name)
+        raise ModuleNotFoundError(f"{name!r} does not exist on a simulated IPU.{text}")
 
 
 def resolve(module: str, name: str) -> Any:
@@ -152,6 +195,8 @@ def install() -> None:
         _put_elsewhere(name)
     removed_names.restore()
     frozen_keras.install()
+    if not any(isinstance(each, _Refusal) for each in sys.meta_path):
+        sys.meta_path.append(_Refusal())
 
 
 class _ElsewhereModule(types.ModuleType):

@@ -2,22 +2,26 @@
 
     program.py --as __main__--> from tensorflow.python import ipu --> the simulated IPU
 
-The program runs as with `python program.py [arguments]`: its
-name, its arguments, its folder first on sys.path, its exit code, its tracebacks.
+The program runs as with `python program.py [arguments]`, or `python -m module [arguments]`:
+its name, its arguments, its folder first on sys.path, its exit code, its tracebacks.
+Its child processes find the same modules.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import runpy
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from ipufeed.errors import frames_from
+from ipufeed import child_processes
 from ipufeed.exit_codes import BAD_INPUT
 from ipufeed.render.terminal import HelpFormatter
 
@@ -40,8 +44,14 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("program", help="a Python file")
+    parser.add_argument("program", help="a Python file; with -m, a module")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
+    parser.add_argument(
+        "-m",
+        dest="is_module",
+        action="store_true",
+        help="run a module, or the __main__ of a package, as `python -m` does",
+    )
     parser.add_argument(
         "--references",
         metavar="FILE",
@@ -49,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         "libraries of precompiled_user_op (ipufeed.ops.references)",
     )
     options = parser.parse_args(arguments)
-    files = [options.program]
+    files = [] if options.is_module else [options.program]
     if options.references:
         files.append(options.references)
     for path in map(Path, files):
@@ -57,26 +67,16 @@ def main(arguments: list[str] | None = None) -> int:
             what = "is not a file" if path.exists() else "is not there"
             print(f"ipufeed.run: {path} {what}: give a Python file.", file=sys.stderr)
             return BAD_INPUT
-    _prepare()
-    if options.references:
-        runpy.run_path(options.references)
-    run(options.program, options.arguments)
-    return 0
-
-
-def _prepare() -> None:
     from ipufeed import _quiet_import
 
     with _quiet_import.quiet_stderr("1"):
-        from ipufeed import _native, compat
-
-        _native.load()
-        compat.install()
-        # TensorFlow logs at its first listing of the devices that GPUs are missing. Listing
-        # them starts nothing that the program may still configure.
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()
+        child_processes.prepare()
+    child_processes.inherit()
+    if options.references:
+        runpy.run_path(options.references)
+    start = run_module if options.is_module else run
+    start(options.program, options.arguments)
+    return 0
 
 
 def run(program: str, arguments: list[str]) -> None:
@@ -87,19 +87,69 @@ def run(program: str, arguments: list[str]) -> None:
     path = os.path.abspath(program)
     sys.argv = [program, *arguments]
     _put_first_on_path(os.path.dirname(os.path.realpath(path)))
-    module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=path, __cached__=None, __builtins__=__builtins__)
-    sys.modules["__main__"] = module
-    try:
+    module = _new_main(__file__=path, __cached__=None)
+    with _own_frames():
         # Bytes: compile() decodes them with the encoding that the file declares.
         with io.open_code(path) as file:
             code = compile(file.read(), path, "exec", dont_inherit=True)
         exec(code, module.__dict__)
+
+
+def run_module(name: str, arguments: list[str]) -> None:
+    """Runs a module, or the `__main__` of a package, as this process's `__main__`.
+
+    Raises:
+        SystemExit: It is not there, or is a package without `__main__`; with the exit code
+            of `python -m`.
+    """
+    sys.argv = ["-m", *arguments]  # while the module is searched for, as in Python
+    working = os.getcwd()
+    if sys.path[:1] != [working] and not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, working)
+    module = _new_main()
+    private: Any = runpy  # what `python -m` itself calls
+    with _own_frames():
+        try:
+            _, spec, code = private._get_module_details(name, private._Error)
+        except private._Error as error:
+            sys.exit(f"ipufeed.run: {error}")
+        sys.argv[0] = spec.origin
+        module.__dict__.update(
+            __file__=spec.origin,
+            __cached__=spec.cached,
+            __loader__=spec.loader,
+            __package__=spec.parent,
+            __spec__=spec,
+        )
+        exec(code, module.__dict__)
+
+
+def _new_main(**attributes: object) -> types.ModuleType:
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__builtins__=__builtins__, **attributes)
+    sys.modules["__main__"] = module
+    return module
+
+
+@contextlib.contextmanager
+def _own_frames() -> Iterator[None]:
+    """Leaves the frames of this file and of Python's own runner out of an error."""
+    try:
+        yield
     except SystemExit:
         raise
     except BaseException as error:
-        _print_frames(frames_from(error.__traceback__, path))
+        frames = error.__traceback__
+        while frames is not None and _is_runner(frames.tb_frame.f_code.co_filename):
+            frames = frames.tb_next
+        _print_frames(frames)
         raise
+
+
+def _is_runner(path: str) -> bool:
+    return path in (__file__, runpy.__file__) or path.startswith(
+        ("<frozen runpy", "<frozen importlib")
+    )
 
 
 def _put_first_on_path(folder: str) -> None:

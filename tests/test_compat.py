@@ -2,6 +2,7 @@
 
 import importlib
 import operator
+import re
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ from helpers import run_python
 
 import ipufeed
 from ipufeed import compat, graphcore_names
+from ipufeed.programs import missing_modules
 from ipufeed.tf_patches import removed_names
 
 # Names that programs use, written by hand from what the original's programs import.
@@ -194,6 +196,47 @@ def test_a_name_that_is_elsewhere_is_refused_with_its_place(installed, name, pla
     """A module, as the name of a class or a function."""
     with pytest.raises(AttributeError, match=rf" There is {place}\.$"):
         getattr(installed, name)
+
+
+POPLAR = "tensorflow.compiler.plugin.poplar"
+MODULES = [
+    (f"{POPLAR}.driver", "trace_pb2", "no events .*autoReport.all.* explain"),
+    (f"{POPLAR}.driver", "backend_config_pb2", "ipu.config.IPUConfig"),
+    (f"{POPLAR}.ops", "gen_popops_ops", "ipu.cross_replica_ops"),
+    (f"{POPLAR}.ops", "gen_poputil_op", r"The nearest is .*\.gen_poputil_ops\.$"),
+    (f"{POPLAR}.tests", "test_utils", "ipu.config.IPUConfig"),
+    ("tensorflow.python.ipu", "test_utils", "ipu.config.IPUConfig"),
+    ("tensorflow.python.ipu", "variables", "a tf.Variable in the scope"),
+    ("tensorflow.python.ipu.loops", "repeats", "The nearest is ipu.loops.repeat"),
+    ("tensorflow.python.ipu.ops", "loops", "There is ipu.loops"),
+]
+
+
+@pytest.mark.parametrize(("package", "name", "words"), MODULES)
+def test_a_module_that_is_not_there_is_refused_with_what_to_use(
+    installed, package, name, words
+):
+    """In both ways of importing it; a program may try it and go on."""
+    with pytest.raises(ModuleNotFoundError, match=words):
+        importlib.import_module(f"{package}.{name}")
+    with pytest.raises(ImportError, match=words):
+        exec(f"from {package} import {name}", {})
+
+
+def test_every_replacement_of_a_missing_module_exists(installed):
+    """The names of our package that the texts mention."""
+    for text in missing_modules.MISSING.values():
+        for name in re.findall(r"\bipu\.([\w.]*\w)", text):
+            assert operator.attrgetter(name)(ipufeed) is not None
+
+
+def test_the_stages_of_calls_are_in_the_extensions_too(installed):
+    """As in the original."""
+    from tensorflow.python.ipu.keras import extensions
+
+    for name in dir(ipufeed.keras):
+        if name.endswith("StageAssignment"):
+            assert getattr(extensions, name) is getattr(ipufeed.keras, name)
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""Graphcore's classes of an IPUStrategy's models, for `isinstance`.
+"""Graphcore's classes of an IPUStrategy's models, for `isinstance`, and of their stages.
 
     isinstance(model, ipufeed.keras.extensions.SequentialExtension)
 
@@ -9,7 +9,27 @@ IPUStrategy with enable_keras_extensions=True, and its kind.
 from __future__ import annotations
 
 from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.keras.pipeline.assignment import (
+    FunctionalLayerPipelineStageAssignment,
+    FunctionalNestedModelPipelineStageAssignment,
+    ModelLayerPipelineStageAssignment,
+    NestedModelPipelineStageAssignment,
+    SequentialLayerPipelineStageAssignment,
+    SequentialNestedModelPipelineStageAssignment,
+)
 from ipufeed.keras.state import strategy_of
+
+__all__ = [
+    "FunctionalExtension",
+    "FunctionalLayerPipelineStageAssignment",
+    "FunctionalNestedModelPipelineStageAssignment",
+    "ModelExtension",
+    "ModelLayerPipelineStageAssignment",
+    "NestedModelPipelineStageAssignment",
+    "SequentialExtension",
+    "SequentialLayerPipelineStageAssignment",
+    "SequentialNestedModelPipelineStageAssignment",
+]
 
 
 class _ChecksKind(type):

@@ -67,6 +67,7 @@ def _change_imported_keras3() -> None:
     keras3.note_stages()
     encoding.encode_without_bincount()
     keras3.accept_arguments()
+    keras3.move_optimizers()
     clipping.sum_before_clipping()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
@@ -97,6 +98,7 @@ def _change_imported_legacy_keras() -> None:
     model = legacy_keras.MODEL
     change(legacy_keras.KIT, model, model, model)
     legacy_keras.note_stages()
+    legacy_keras.move_optimizers()
     legacy_keras.restore_options(_restoring(legacy_keras.KIT))
     legacy.install()
 

@@ -35,6 +35,11 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import pythonify_logs
 
+from ipufeed.keras.changes.moving import (
+    move_at_first_use,
+    move_optimizer,
+    move_variables,
+)
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.data.shapes import with_shapes
@@ -202,7 +207,7 @@ class Keras3(Pipelines):
         step = STEPS[mode]
         own_step = getattr(type(model), step) is not getattr(MODEL, step)
         if own_step or type(model).call is MODEL.call:
-            _move_here(model.metrics_variables)
+            move_variables(model.metrics_variables)
             trace_step(self, model, zeros, mode)
             return
         if mode == "predict":
@@ -213,19 +218,18 @@ class Keras3(Pipelines):
                 )
             return
         model._symbolic_build(data_batch=zeros)
-        _move_here(model.metrics_variables)
+        move_variables(model.metrics_variables)
 
     def prepare_batch(self, model: KerasModel) -> None:
         """See kit.Kit: Keras 3 compiles it by itself."""
 
     def adopt(self, model: KerasModel) -> None:
-        """See kit.Kit: the variables of an unbuilt optimizer are rate and count."""
-        compiled = getattr(model, "optimizer", None)  # there is none before `compile`
-        for optimizer in {compiled, *own_objects(model, BaseOptimizer)}:
+        """See kit.Kit: there is not an optimizer before `compile`."""
+        own = own_objects(model, BaseOptimizer)
+        for optimizer in {getattr(model, "optimizer", None), *own}:
             for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
                 if isinstance(each, BaseOptimizer) and not each.built:
-                    each._distribution_strategy = model.distribute_strategy
-                    _move_here(each.variables)
+                    move_optimizer(each)
 
     def callbacks(
         self,
@@ -366,6 +370,11 @@ def accept_arguments() -> None:
     replace(BaseOptimizer, "apply_gradients", apply_gradients)
 
 
+def move_optimizers() -> None:
+    """Moves optimizers that were made outside of the scope at their first use in it."""
+    move_at_first_use(BaseOptimizer, ("build",), lambda o: o.built, move_optimizer)
+
+
 def _with_constraints(
     optimizer: BaseOptimizer, pairs: Iterable[GradAndVar]
 ) -> list[GradAndVar]:
@@ -385,16 +394,6 @@ def _symbolic(x: Nest) -> Nest:
     return tf.nest.map_structure(
         lambda each: keras.KerasTensor(each.shape, each.dtype.name), x
     )
-
-
-def _move_here(variables: list[Variable]) -> None:
-    """Moves variables that were made outside of the scope to its IPU."""
-    here = tf.distribute.get_strategy().extended._default_device
-    for each in variables:
-        old = each._value
-        if not old.device.endswith(here):
-            name = old.name.partition(":")[0]
-            each._value = tf.Variable(old, trainable=old.trainable, name=name)
 
 
 KIT = Keras3()

@@ -23,6 +23,7 @@ from tf_keras.src.optimizers.optimizer import _BaseOptimizer
 from tf_keras.src.utils import tf_utils
 
 from ipufeed.keras.changes import legacy
+from ipufeed.keras.changes.moving import move_at_first_use, move_legacy_optimizer
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.data.shapes import with_shapes
@@ -47,7 +48,6 @@ from ipufeed.tf_types import (
     KerasModel,
     Nest,
     NestFunction,
-    Optimizer,
     Tensor,
     Variable,
 )
@@ -210,7 +210,7 @@ class LegacyKeras(Pipelines):
             inner = getattr(each, "inner_optimizer", None)
             for optimizer in (each, inner):
                 if isinstance(optimizer, _BaseOptimizer):
-                    _move_here(optimizer)
+                    move_legacy_optimizer(optimizer)
         for metric in own_objects(model, keras.metrics.Metric):
             _move_metric_here(metric)
 
@@ -355,23 +355,14 @@ def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
     replace(keras.Model, "build_from_config", build_from_config)
 
 
-def _move_here(optimizer: Optimizer) -> None:
-    """Moves the variables of an unbuilt optimizer to the IPU of this scope."""
-    strategy = tf.distribute.get_strategy()
-    here = strategy.extended._default_device
-    new: dict[int, Variable] = {}
-    for name in ("_iterations", "_learning_rate", "_current_learning_rate"):
-        old = getattr(optimizer, name, None)
-        if isinstance(old, tf.Variable) and not old.device.endswith(here):
-            own = old.name.partition(":")[0]
-            made = tf.Variable(old, trainable=False, name=own)
-            new[id(old)] = made
-            setattr(optimizer, name, made)
-    if new:
-        optimizer._variables = [
-            new.get(id(each), each) for each in optimizer._variables
-        ]
-    optimizer._distribution_strategy = strategy
+def move_optimizers() -> None:
+    """Moves optimizers that were made outside of the scope at their first use in it."""
+    move_at_first_use(
+        _BaseOptimizer,
+        ("build", "apply_gradients"),
+        lambda optimizer: getattr(optimizer, "_built", False),
+        move_legacy_optimizer,
+    )
 
 
 def _move_metric_here(metric: KerasLayer) -> None:

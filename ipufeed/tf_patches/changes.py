@@ -64,6 +64,10 @@ _STAGES = Change(
     "records the PipelineStage that a layer or its call is made in",
     *("keras.pipeline.scope", "tests/keras/test_keras_pipeline.py"),
 )
+_MOVES = Change(
+    "in an IPU's scope, moves an unbuilt optimizer's variables to the IPU",
+    *("keras.changes.moving", "tests/keras/test_moved_optimizers.py"),
+)
 _LEGACY = "keras.changes.legacy"
 _STRATEGIES = "tests/keras/test_legacy_strategies.py"
 _KERAS_3 = "keras.src.models.model.Model"
@@ -181,6 +185,9 @@ CHANGES = {
         "takes the `name` of Keras 2, and keeps constraints of TensorFlow's variables",
         *("keras.keras3", "tests/keras/test_keras_optimizers.py"),
     ),
+    "keras.src.optimizers.base_optimizer.BaseOptimizer.build": _MOVES,
+    "tf_keras.src.optimizers.optimizer._BaseOptimizer.apply_gradients": _MOVES,
+    "tf_keras.src.optimizers.optimizer._BaseOptimizer.build": _MOVES,
     "keras.src.optimizers.base_optimizer.BaseOptimizer._backend_apply_gradients": Change(
         "in an IPU's scope, adds up the gradients of replicas before it clips them",
         *("keras.changes.clipping", "tests/keras/test_clipping.py"),

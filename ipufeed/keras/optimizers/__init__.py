@@ -1,6 +1,7 @@
 """Optimizers of Graphcore's `ipu.keras.optimizers` and of its addons.
 
     wrappers     IpuOptimizer, CrossReplicaOptimizer, MapGradientOptimizer, ...
+    accumulating GradientAccumulationOptimizer in a loop
     with_extras  AdamIpuOptimizer, LAMBIpuOptimizer
 
 They are optimizers of the Keras in use (see layers/in_use.py), for `compile`, for

@@ -13,6 +13,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientMapping,
     check_dtype,
 )
+from ipufeed.parallel.optimizers.lifting import variables_outside
 from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import Config, DType, GradAndVar, Optimizer, Tensor, Variable
 
@@ -246,9 +247,10 @@ class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
 
 @keras.utils.register_keras_serializable("ipufeed")
 class GradientAccumulationOptimizer(IpuOptimizer):
-    """Accumulates the gradients of several mini-batches, in a model's `fit`.
+    """Accumulates the gradients of several mini-batches, in `fit` or a loop of your own.
 
-    `compile` reads it as `set_gradient_accumulation_options` of these numbers.
+    `compile` reads it as `set_gradient_accumulation_options` of these numbers. In the body
+    of loops.repeat it is GradientAccumulationOptimizerV2 of ipufeed.optimizers.
 
     Args:
         opt: A Keras optimizer.
@@ -263,7 +265,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
     Raises:
         ValueError: `opt` is not a Keras optimizer, the number is not positive, or the
             method is unknown.
-        RuntimeError: When it is applied outside of `fit`.
+        tf.errors.FailedPreconditionError: When a program of your own runs: it is not
+            applied in the body of a loop that runs a multiple of num_mini_batches.
 
     Source: Graphcore's optimizer of this name.
     """
@@ -308,16 +311,20 @@ class GradientAccumulationOptimizer(IpuOptimizer):
     def apply_gradients(
         self, grads_and_vars: Iterable[GradAndVar], *args: object, **kwargs: object
     ) -> Any:
-        """Not supported: the sums are those of the loop of `fit`.
+        """Accumulates, and updates after the last mini-batch: in a loop's body.
 
         Raises:
-            RuntimeError: Always.
+            tf.errors.FailedPreconditionError: When the program runs: it is not in a loop,
+                or that does not run a multiple of num_mini_batches.
         """
-        raise RuntimeError(
-            "GradientAccumulationOptimizer of a Keras optimizer works in the `fit` of a "
-            "model that was made in the scope of an IPUStrategy. In a loop of your own add "
-            "the gradients up, or use pipelining_ops.pipeline, which accumulates."
-        )
+        from ipufeed.keras.optimizers.accumulating import accumulated_update
+
+        del args, kwargs  # of the wrapped optimizer
+        pairs = list(grads_and_vars)
+        if not self.built:
+            with variables_outside():
+                self.build([variable for _, variable in pairs])
+        return accumulated_update(self, self.map_each(pairs))
 
     def get_config(self) -> Config:
         """See keras.optimizers.Optimizer."""
