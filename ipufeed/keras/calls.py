@@ -15,6 +15,7 @@ from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline.calls import Logs
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
 from ipufeed.keras.pipelining import resolve
+from ipufeed.keras.refusals import refuse_to_accumulate
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import check_accumulation
 from ipufeed.tf_types import KerasModel, Nest, Tensor
@@ -63,6 +64,7 @@ def fit(
         {"steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps},
     )
     kit.check(model, "fit")
+    refuse_to_accumulate(model, state.accumulation or 1, kit.trainer)
     if validation_split and validation_data is None:
         (x, y, sample_weight), validation_data = kit.split(
             (x, y, sample_weight), validation_split

@@ -57,7 +57,7 @@ def _change_imported_keras3() -> None:
         return
     try:
         from ipufeed.keras import keras3
-        from ipufeed.keras.changes import clipping, encoding
+        from ipufeed.keras.changes import clipping, encoding, weights
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"ipufeed cannot run models of Keras {keras.__version__} on an IPU: {error}. "
@@ -68,6 +68,7 @@ def _change_imported_keras3() -> None:
     encoding.encode_without_bincount()
     keras3.accept_arguments()
     clipping.sum_before_clipping()
+    weights.add_weights_to_the_device()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
     for name in ("add", "pop"):
@@ -128,6 +129,7 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
         kit.adopt(model)
         model_options.take_from_optimizer(model, state)
         state.forget_programs()
+        state.functions.clear()
 
     replace(compiler, "compile", _dispatch(kit, stock_compile, compile_here))
     stock_config = model_class.get_build_config  # type: ignore[attr-defined]

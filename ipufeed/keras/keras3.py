@@ -45,6 +45,7 @@ from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.keras3_kit import Pipelines
 from ipufeed.keras.programs import own_objects, trace_step
 from ipufeed.keras.refusals import (
+    MAKERS,
     check_not_overridden,
     refuse_override,
     refuse_without_call,
@@ -74,16 +75,12 @@ ADAPTERS = (
     TFDatasetAdapter,
 )
 STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
-MAKERS = {
-    "fit": "make_train_function",
-    "evaluate": "make_test_function",
-    "predict": "make_predict_function",
-}
 
 
 class Keras3(Pipelines):
     """See kit.Kit."""
 
+    trainer = TRAINER
     name = f"Keras {keras.__version__}"
     ignored: frozenset[str] = frozenset()
     fewest_epochs = 0  # builds the model, and trains nothing

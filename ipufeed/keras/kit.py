@@ -77,6 +77,7 @@ class Kit(Protocol):
     """
 
     name: str
+    trainer: type  # the class of Keras with the steps
     ignored: frozenset[str]  # arguments of its calls that concern generators only
     fewest_epochs: int  # the least value of fit's `epochs`
 

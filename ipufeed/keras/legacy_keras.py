@@ -33,6 +33,7 @@ from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.legacy_kit import Pipelines
 from ipufeed.keras.programs import own_objects, trace_step
 from ipufeed.keras.refusals import (
+    MAKERS,
     check_not_overridden,
     refuse_override,
     refuse_without_call,
@@ -55,11 +56,6 @@ from ipufeed.tf_types import (
 MODEL = keras.Model
 
 STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
-MAKERS = {
-    "fit": "make_train_function",
-    "evaluate": "make_test_function",
-    "predict": "make_predict_function",
-}
 ARRAYS = (
     data_adapter.TensorLikeDataAdapter,
     data_adapter.ListsOfScalarsDataAdapter,
@@ -70,6 +66,7 @@ ARRAYS = (
 class LegacyKeras(Pipelines):
     """See kit.Kit."""
 
+    trainer = MODEL
     name = f"tf_keras {keras.__version__}"
     # Arguments on generators, without an effect.
     ignored = frozenset({"max_queue_size", "workers", "use_multiprocessing"})

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.keras.changes.functions import is_current, step_function
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.data.dtypes import Packing
+from ipufeed.keras.data.shapes import zeros_of
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.metric_reduction import (
@@ -175,6 +177,7 @@ def program_of(
 
     That of a pipelined model is bound to its queue, and to the steps of an execution.
     """
+    _follow_keras(model, state, mode, feed)
     if state.pipeline.is_on:
         key = f"{mode} {feed.steps.execution} {feed.dataset.element_spec}"
         if key not in state.programs:
@@ -188,6 +191,19 @@ def program_of(
         state.programs[mode] = _new_program(model, state, mode)
     program: Program = state.programs[mode]
     return program
+
+
+def _follow_keras(model: KerasModel, state: ModelState, mode: str, feed: Feed) -> None:
+    """Forgets the program of a mode if Keras's function of the mode has been renewed."""
+    known = state.functions.get(mode)
+    if known is not None and is_current(model, mode, known):
+        return
+    if known is not None:
+        state.forget_program(mode)
+        model.__dict__.get(BUILT, set()).discard(mode)
+        state.kit.build(model, zeros_of(feed.dataset), mode)
+    state.kit.prepare_batch(model)
+    state.functions[mode] = step_function(model, mode)
 
 
 def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:

@@ -8,6 +8,13 @@ from ipufeed.checks import is_int
 from ipufeed.device.log import LOGGER
 from ipufeed.tf_types import KerasLayer, KerasModel, Nest
 
+# Keras's methods that make the functions of the calls.
+MAKERS = {
+    "fit": "make_train_function",
+    "evaluate": "make_test_function",
+    "predict": "make_predict_function",
+}
+
 
 def refuse_without_shapes(data: Nest) -> NoReturn:
     """Raises ValueError for data whose shapes are unknown before they are read."""
@@ -69,6 +76,31 @@ def refuse_override(
         f"is not supported {when}. Either remove the "
         "override from your model definition or set `enable_keras_extensions=False` when "
         "creating the IPUStrategy."
+    )
+
+
+def refuse_to_accumulate(model: KerasModel, count: int, base: type) -> None:
+    """Raises RuntimeError if the model accumulates gradients and has its own train_step.
+
+    Its step applies gradients itself. Repeated without its updates it would be another
+    one: moving averages of weights, clipped weights and second optimizers see each step.
+
+    Args:
+        model: The model.
+        count: The mini-batches of a weight update.
+        base: Keras's class with `train_step`.
+    """
+    stock = base.train_step  # type: ignore[attr-defined]
+    if count <= 1 or getattr(model.train_step, "__func__", None) is stock:
+        return
+    raise RuntimeError(
+        f"The function `train_step` for the model {model.name} has been overridden. This "
+        "is not supported with gradient accumulation "
+        f"(`gradient_accumulation_steps_per_replica` is {count}), which runs Keras's own "
+        "step without its weight update. Either override `compute_loss` and "
+        "`compute_metrics` in place of `train_step`, or call "
+        "`set_gradient_accumulation_options(1)` and accumulate in your own step: "
+        "optimizers of Keras 3 have `gradient_accumulation_steps`."
     )
 
 

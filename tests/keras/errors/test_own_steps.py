@@ -1,0 +1,48 @@
+"""Steps of the user's own, and what they can and cannot be combined with."""
+
+import keras_models as models
+import pytest
+import tensorflow as tf
+
+
+def own_step(kind, scale=1.0):
+    """Returns a class whose step has another loss than the compiled one."""
+
+    class Own(kind.Model):
+        factor = scale
+
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                error = self(x, training=True) - tf.cast(y[:, None], tf.float32)
+                loss = self.factor * tf.reduce_mean(tf.square(error))
+            weights = self.trainable_variables
+            gradients = tape.gradient(loss, weights)
+            self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+            return {"own": loss}
+
+    return Own
+
+
+def make(kind, own, strategy, loss="mse", **arguments):
+    with strategy.scope():
+        kind.utils.set_random_seed(3)
+        inputs = kind.Input((models.FEATURES,))
+        model = own(inputs, kind.layers.Dense(1)(inputs))
+        model.compile(kind.optimizers.SGD(0.01), loss, **arguments)
+    return model
+
+
+@pytest.mark.parametrize("loss", ["mse", None])
+def test_an_own_step_is_not_accumulated(strategy, kind, loss):
+    """It would be replaced with Keras's own; the error says what to do."""
+    model = make(kind, own_step(kind), strategy, loss, steps_per_execution=4)
+    model.set_gradient_accumulation_options(4)
+    words = r"`train_step` for the model \w+ has been overridden.* is 4\).*options\(1\)"
+    with pytest.raises(RuntimeError, match=words):
+        model.fit(models.dataset(), verbose=0, shuffle=False)
+
+    assert model.__dict__["_ipufeed"].programs == {}
+    model.set_gradient_accumulation_options(1)
+    history = model.fit(models.dataset(), verbose=0, shuffle=False).history
+    assert "own" in history
