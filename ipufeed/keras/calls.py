@@ -14,6 +14,7 @@ from ipufeed.keras.kit import CallbackList, Kit
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline.calls import Logs
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
+from ipufeed.keras.pipelined_program import check_depth
 from ipufeed.keras.pipelining import resolve
 from ipufeed.keras.refusals import refuse_to_accumulate
 from ipufeed.keras.state import ModelState
@@ -84,6 +85,7 @@ def fit(
     if state.pipeline.is_on and state.pipeline.accumulation is None:
         raise ValueError(NEEDS_COUNT)
     check_accumulation(feed.steps.execution, state.updates_from(), state.pipeline.is_on)
+    check_depth(model, state, "fit", feed.steps.execution)
     _log_sizes(model, state, feed)
     validation: dict[str, Any] | None = None
     if validation_data is not None:
@@ -177,6 +179,7 @@ def evaluate(
                 "batch_size": batch_size,
             },
         )
+    check_depth(model, state, "evaluate", feed.steps.execution)
     called = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
     model.stop_evaluating = False
     feed.begin_call("evaluate")
@@ -220,6 +223,7 @@ def predict(
     feed = _prepare(
         model, state, "predict", steps, 1, {"x": x, "batch_size": batch_size}
     )
+    check_depth(model, state, "predict", feed.steps.execution)
     called = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
     model.stop_predicting = False
     feed.begin_call("predict")

@@ -43,7 +43,7 @@ from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.keras3_kit import Pipelines
-from ipufeed.keras.programs import own_objects, trace_step
+from ipufeed.keras.programs import STEPS, own_objects, trace_step
 from ipufeed.keras.refusals import (
     MAKERS,
     check_not_overridden,
@@ -74,7 +74,6 @@ ADAPTERS = (
     PyDatasetAdapter,
     TFDatasetAdapter,
 )
-STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
 
 
 class Keras3(Pipelines):

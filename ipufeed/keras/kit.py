@@ -174,9 +174,6 @@ class Kit(Protocol):
     def inputs(self, model: KerasModel, element: Nest) -> list[Tensor]:
         """Returns the flat inputs of a model, in the order of its graph."""
 
-    def number_of_logs(self, model: KerasModel) -> int:
-        """Returns the number of metrics that the last stage enqueues."""
-
     def finish_step(
         self, model: KerasModel, data: Nest, y_pred: Nest, losses: Tensor, mode: str
     ) -> tuple[Tensor, Logs]:

@@ -31,7 +31,7 @@ from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.legacy_kit import Pipelines
-from ipufeed.keras.programs import own_objects, trace_step
+from ipufeed.keras.programs import STEPS, own_objects, trace_step
 from ipufeed.keras.refusals import (
     MAKERS,
     check_not_overridden,
@@ -55,7 +55,6 @@ from ipufeed.tf_types import (
 
 MODEL = keras.Model
 
-STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
 ARRAYS = (
     data_adapter.TensorLikeDataAdapter,
     data_adapter.ListsOfScalarsDataAdapter,

@@ -43,6 +43,7 @@ from ipufeed.tf_types import (
 
 # The attribute of a model with the modes whose step has been traced.
 BUILT = "_ipufeed_built"
+STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
 Execute = Callable[[IPUStrategyV1], None]  # runs one execution
 
 
@@ -223,7 +224,8 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
     if mode == "fit" and (state.accumulation or 1) > 1:
         body = _accumulating(model, state, enqueue)
     else:
-        body = _stepping(state.kit.step(model, mode), enqueue)
+        step = state.kit.step(model, mode)
+        body = _stepping(step, enqueue, f"{type(model).__name__}.{STEPS[mode]}")
 
     def program(steps: Tensor, iterator: Tensor) -> None:
         metrics.restore()
@@ -301,14 +303,20 @@ def _enqueue_reduced(
 
 
 def _stepping(
-    step: NestFunction, enqueue: Callable[[Nest], None]
+    step: NestFunction, enqueue: Callable[[Nest], None], name: str
 ) -> Callable[..., None]:
-    """Builds a loop of steps."""
+    """Builds a loop of steps; `name` is that of the step in errors."""
     import tensorflow as tf
 
     def run(steps: Tensor, iterator: Tensor) -> None:
         def body(i: Tensor) -> Tensor:
-            enqueue(step(next(iterator)))
+            results = step(next(iterator))
+            if not tf.nest.flatten(results):
+                raise ValueError(
+                    f"`{name}` returned {results!r}: a step must return at least one "
+                    'value, such as {"loss": loss}, which callbacks and History get.'
+                )
+            enqueue(results)
             return i + 1
 
         tf.while_loop(lambda i: i < steps, body, [0], parallel_iterations=1)

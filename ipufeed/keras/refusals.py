@@ -124,6 +124,23 @@ def refuse_keys(
             raise ValueError(f"Found `{key}` key in `{name}`. {why}")
 
 
+# Arguments of older releases, and what they are called now.
+OLD_NAMES = {
+    "gradient_accumulation_steps": "gradient_accumulation_steps_per_replica",
+    "experimental_normalize_gradients": "gradient_accumulation_reduction_method",
+}
+
+
+def refuse_old_names(method: str, kwargs: dict[str, Any]) -> None:
+    """Raises TypeError for arguments of older releases, with their names of today."""
+    for old, new in OLD_NAMES.items():
+        if old in kwargs:
+            raise TypeError(
+                f"{method}() got an unexpected keyword argument '{old}': `{old}` has now "
+                f"been removed, use `{new}` instead."
+            )
+
+
 def do_not_compile_for_host(model: KerasModel) -> None:
     """Sets `jit_compile` to False in a model of the host with weights on an IPU.
 

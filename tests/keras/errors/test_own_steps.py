@@ -46,3 +46,17 @@ def test_an_own_step_is_not_accumulated(strategy, kind, loss):
     model.set_gradient_accumulation_options(1)
     history = model.fit(models.dataset(), verbose=0, shuffle=False).history
     assert "own" in history
+
+
+def test_a_step_without_results_is_refused(strategy, kind):
+    """A program has to enqueue something; the error names the step."""
+
+    class Silent(kind.Model):
+        def train_step(self, data):
+            return {}
+
+    model = make(kind, Silent, strategy, steps_per_execution=4)
+    with pytest.raises(
+        ValueError, match=r"`Silent.train_step` returned {}: a step must"
+    ):
+        model.fit(models.dataset(), verbose=0, shuffle=False)
