@@ -6,6 +6,7 @@ its import: this package itself imports no Keras.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.util
@@ -16,13 +17,19 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from ipufeed.device.program.host_scope import outside_scope
+from ipufeed.device.program.strategy import current_strategy
 from ipufeed.keras import calls, model_options, pipelining, saving
 from ipufeed.keras.changes import adapting
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.data.dtypes import narrow_arrays
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.programs import BUILT
-from ipufeed.keras.refusals import do_not_compile_for_host
+from ipufeed.keras.refusals import (
+    do_not_compile_for_host,
+    refuse_to_compile,
+    warn_of_host,
+)
 from ipufeed.keras.state import ModelState, existing_state, state_of
 from ipufeed.once import once
 from ipufeed.tf_patches.changes import replace
@@ -155,13 +162,27 @@ def _dispatch(kit: Kit, stock: NestFunction, on_ipus: NestFunction) -> NestFunct
     def method(self: KerasModel, *arguments: object, **keywords: object) -> object:
         state = state_of(self, kit)
         if state is None:
-            if stock.__name__ != "compile":
-                do_not_compile_for_host(self)
-            return stock(self, *arguments, **keywords)
+            with _on_host(self, stock.__name__):
+                return stock(self, *arguments, **keywords)
         with state.running, state.strategy.scope():
             return on_ipus(self, state, *arguments, **keywords)
 
     return method
+
+
+def _on_host(model: KerasModel, call: str) -> contextlib.AbstractContextManager[object]:
+    """Returns the context of a call of a model that was not made in an IPU's scope."""
+    strategy = current_strategy()
+    inside = strategy is not None and strategy._enable_keras_extensions
+    if call == "compile":
+        if inside:
+            refuse_to_compile(model)
+        return contextlib.nullcontext()
+    do_not_compile_for_host(model)
+    if not inside:
+        return contextlib.nullcontext()
+    warn_of_host(model, call)
+    return outside_scope()
 
 
 def _in_scope(kit: Kit, stock: NestFunction) -> NestFunction:

@@ -141,24 +141,59 @@ def refuse_old_names(method: str, kwargs: dict[str, Any]) -> None:
             )
 
 
+MAKE_INSIDE = "Make the model in the scope: `with strategy.scope(): model = ...`"
+
+
 def do_not_compile_for_host(model: KerasModel) -> None:
     """Sets `jit_compile` to False in a model of the host with weights on an IPU.
 
     Such a model was made outside of the scope from layers that were made in it. XLA would
     compile its steps for the host, where they cannot read the weights.
     """
-    if not getattr(model, "jit_compile", False) or not model.built:
+    if not getattr(model, "jit_compile", False):
         return
-    for layer in model.layers:
+    found = _layer_on_ipu(model)
+    if found is not None:
+        LOGGER.warning(
+            "The model `%s` was made outside of the IPUStrategy's scope, and its layer "
+            "`%s` has weights on %s: it runs op by op. %s, so that it is compiled.",
+            *(model.name, *found, MAKE_INSIDE),
+        )
+        model.jit_compile = False
+
+
+def _layer_on_ipu(model: KerasModel) -> tuple[str, str] | None:
+    """Returns the first layer of a built model with weights on an IPU, and the IPU."""
+    for layer in model.layers if model.built else ():
         for weight in layer.weights:
             device = getattr(getattr(weight, "_value", weight), "device", "") or ""
-            if "device:IPU" not in device:
-                continue
-            LOGGER.warning(
-                "The model `%s` was made outside of the IPUStrategy's scope, and its layer "
-                "`%s` has weights on %s: it runs op by op. Make the model in the scope, "
-                "so that it is compiled: `with strategy.scope(): model = ...`.",
-                *(model.name, layer.name, device.rpartition("/")[2]),
-            )
-            model.jit_compile = False
-            return
+            if "device:IPU" in device:
+                return layer.name, device.rpartition("/")[2]
+    return None
+
+
+def refuse_to_compile(model: KerasModel) -> None:
+    """Raises ValueError for `compile` in the scope of a model that was made outside.
+
+    Its metrics and its optimizer would be on the IPU, and its weights on the host.
+    """
+    if _layer_on_ipu(model) is None:
+        raise ValueError(
+            f"The model {model.name} was made outside of the IPUStrategy's scope, and "
+            f"`compile` is called in it. {MAKE_INSIDE}, or call `compile` outside of the "
+            "scope, with an optimizer that was made there, to run the model on the host."
+        )
+
+
+_WARNED = "_ipufeed_warned"
+
+
+def warn_of_host(model: KerasModel, call: str) -> None:
+    """Warns once that a call in the scope of an IPUStrategy runs on the host."""
+    if not model.__dict__.setdefault(_WARNED, False) and _layer_on_ipu(model) is None:
+        model.__dict__[_WARNED] = True
+        LOGGER.warning(
+            "The model `%s` was made outside of the IPUStrategy's scope: `%s` runs on "
+            "the host. %s, so that it runs on the IPU.",
+            *(model.name, call, MAKE_INSIDE),
+        )
