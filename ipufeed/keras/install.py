@@ -20,7 +20,7 @@ from typing import Any
 from ipufeed.device.program.host_scope import outside_scope
 from ipufeed.device.program.strategy import current_strategy
 from ipufeed.keras import calls, model_options, pipelining, saving
-from ipufeed.keras.changes import adapting
+from ipufeed.keras.changes import adapting, files
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.data.dtypes import narrow_arrays
 from ipufeed.keras.kit import Kit
@@ -78,6 +78,7 @@ def _change_imported_keras3() -> None:
     weights.add_weights_to_the_device()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
+    files.keep_options_of_keras3(_options_of, _restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
         replace(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
@@ -106,6 +107,7 @@ def _change_imported_legacy_keras() -> None:
     change(legacy_keras.KIT, model, model, model)
     legacy_keras.note_stages()
     legacy_keras.restore_options(_restoring(legacy_keras.KIT))
+    files.keep_options_of_tf_keras(_options_of, _restoring(legacy_keras.KIT))
     legacy.install()
 
 
@@ -143,10 +145,8 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
 
     @functools.wraps(stock_config)
     def get_build_config(model: KerasModel) -> Any:
-        config, state = stock_config(model), existing_state(model)
-        if state is None:
-            return config
-        return {**(config or {}), saving.KEY: saving.options_of(model, state)}
+        config, options = stock_config(model), _options_of(model)
+        return config if options is None else {**(config or {}), files.KEY: options}
 
     replace(model_class, "get_build_config", get_build_config)
     for option in model_options.METHODS:
@@ -232,11 +232,16 @@ def _changing_layers(kit: Kit, stock: NestFunction) -> NestFunction:
     return method
 
 
-def _restoring(kit: Kit) -> Callable[[Any, dict[str, Any]], None]:
+def _options_of(model: KerasModel) -> dict[str, Any] | None:
+    """Returns a model's options for its file; None: it is not a model of an IPU."""
+    state = existing_state(model)
+    return None if state is None else saving.options_of(model, state)
+
+
+def _restoring(kit: Kit) -> Callable[[Any, dict[str, Any] | None], None]:
     """Returns the function that sets a file's options on the loaded model."""
 
-    def restore(model: KerasModel, config: dict[str, Any]) -> None:
-        options = (config.get("build_config") or {}).get(saving.KEY)
+    def restore(model: KerasModel, options: dict[str, Any] | None) -> None:
         state = state_of(model, kit) if options else None
         if state is not None and options:
             saving.restore(state, options)

@@ -35,6 +35,7 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import pythonify_logs
 
+from ipufeed.keras.changes.files import KEY
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.data.shapes import with_shapes
@@ -330,13 +331,14 @@ def note_stages() -> None:
     scope.note(Node)
 
 
-def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
+def restore_options(restore: Callable[[KerasModel, Config | None], None]) -> None:
     """Makes Keras's loading of a model restore the options of the file."""
     stock = saving_lib._model_from_config
 
     def make(config_json: str, *arguments: object, **keywords: object) -> KerasModel:
         model = stock(config_json, *arguments, **keywords)
-        restore(model, json.loads(config_json))
+        build = json.loads(config_json).get("build_config") or {}
+        restore(model, build.get(KEY))
         return model
 
     replace(saving_lib, "_model_from_config", make)

@@ -23,6 +23,7 @@ from tf_keras.src.optimizers.optimizer import _BaseOptimizer
 from tf_keras.src.utils import tf_utils
 
 from ipufeed.keras.changes import legacy
+from ipufeed.keras.changes.files import KEY
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.data.shapes import with_shapes
@@ -339,13 +340,13 @@ def note_stages() -> None:
     scope.note(Node)
 
 
-def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
+def restore_options(restore: Callable[[KerasModel, Config | None], None]) -> None:
     """Makes Keras's loading of a model restore the options of the file."""
     stock = keras.Model.build_from_config
 
     def build_from_config(model: KerasModel, config: Config) -> object:
         result = stock(model, {"input_shape": None, **config})
-        restore(model, {"build_config": config})
+        restore(model, config.get(KEY))
         return result
 
     replace(keras.Model, "build_from_config", build_from_config)

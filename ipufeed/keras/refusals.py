@@ -34,7 +34,8 @@ def refuse_without_call(model: KerasModel, base: type, step: str) -> None:
         step: The function of a step, such as "train_step".
     """
     own = getattr(type(model), step) is not getattr(base, step)
-    if type(model).call is base.call and not own:  # type: ignore[attr-defined]
+    stock = base.call  # type: ignore[attr-defined]
+    if getattr(model.call, "__func__", None) is stock and not own:
         raise NotImplementedError(
             f"The function `call` for the model {model.name} has not been implemented. "
             "When subclassing the `Model` class you must implement the `call` function, "

@@ -2,5 +2,5 @@
 
 legacy patches tf_keras, encoding, clipping and weights Keras 3, adapting both; the other
 patches of Keras 3 are in ipufeed.keras.keras3. functions follows the functions that Keras
-makes again. Uses ipufeed.device.
+makes again, files keeps options in files. Uses ipufeed.device.
 """
