@@ -1,6 +1,10 @@
 """Steps of the user's own, and what they can and cannot be combined with."""
 
+import contextlib
+
+import keras
 import keras_models as models
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -60,3 +64,20 @@ def test_a_step_without_results_is_refused(strategy, kind):
         ValueError, match=r"`Silent.train_step` returned {}: a step must"
     ):
         model.fit(models.dataset(), verbose=0, shuffle=False)
+
+
+def test_an_optimizer_of_keras3_accumulates_in_an_own_step(strategy):
+    """The remedy that the error names: weights are those of stock Keras."""
+    found = []
+    for scope in (contextlib.nullcontext, strategy.scope):
+        keras.utils.set_random_seed(3)
+        with scope():
+            inputs = keras.Input((models.FEATURES,))
+            model = own_step(keras)(inputs, keras.layers.Dense(1)(inputs))
+            sgd = keras.optimizers.SGD(0.01, gradient_accumulation_steps=4)
+            model.compile(sgd, jit_compile=True, steps_per_execution=8)
+        model.fit(models.dataset(), verbose=0, shuffle=False)
+        found.append(model.get_weights())
+
+    for stock, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, stock, 1e-5, 1e-6)

@@ -114,3 +114,22 @@ def test_metrics_with_a_further_name(two_ipus, kind):
     assert logs == pytest.approx(stock, rel=1e-4)
     for each, other in zip(stock_weights, weights, strict=True):
         np.testing.assert_allclose(other, each, 1e-4, 1e-6)
+
+
+def test_a_pipeline_is_built_again(two_ipus, kind):
+    """When Keras's function of fit is renewed; those of other calls remain."""
+    with two_ipus.scope():
+        model = stages(kind, 2, gradient_accumulation_steps_per_replica=4)
+        model.compile("sgd", "mse", steps_per_execution=8)
+    programs = []
+    for renews in (False, False, True):
+        if renews:
+            model.make_train_function(force=True)
+        model.fit(models.dataset(), verbose=0, shuffle=False)
+        model.evaluate(models.dataset(), verbose=0)
+        programs.append(dict(model.__dict__["_ipufeed"].programs))
+
+    first, second, third = programs
+    assert first == second
+    assert first.keys() == third.keys()
+    assert [first[key] is third[key] for key in first] == [False, True]
