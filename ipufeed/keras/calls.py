@@ -14,7 +14,9 @@ from ipufeed.keras.kit import CallbackList, Kit
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline.calls import Logs
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
+from ipufeed.keras.pipelined_program import check_depth
 from ipufeed.keras.pipelining import resolve
+from ipufeed.keras.refusals import refuse_to_accumulate
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import check_accumulation
 from ipufeed.tf_types import KerasModel, Nest, Tensor
@@ -63,6 +65,7 @@ def fit(
         {"steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps},
     )
     kit.check(model, "fit")
+    refuse_to_accumulate(model, state.accumulation or 1, kit.trainer)
     if validation_split and validation_data is None:
         (x, y, sample_weight), validation_data = kit.split(
             (x, y, sample_weight), validation_split
@@ -82,6 +85,7 @@ def fit(
     if state.pipeline.is_on and state.pipeline.accumulation is None:
         raise ValueError(NEEDS_COUNT)
     check_accumulation(feed.steps.execution, state.updates_from(), state.pipeline.is_on)
+    check_depth(model, state, "fit", feed.steps.execution)
     _log_sizes(model, state, feed)
     validation: dict[str, Any] | None = None
     if validation_data is not None:
@@ -175,6 +179,7 @@ def evaluate(
                 "batch_size": batch_size,
             },
         )
+    check_depth(model, state, "evaluate", feed.steps.execution)
     called = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
     model.stop_evaluating = False
     feed.begin_call("evaluate")
@@ -218,6 +223,7 @@ def predict(
     feed = _prepare(
         model, state, "predict", steps, 1, {"x": x, "batch_size": batch_size}
     )
+    check_depth(model, state, "predict", feed.steps.execution)
     called = kit.callbacks(model, callbacks, verbose, 1, feed.steps.epoch)
     model.stop_predicting = False
     feed.begin_call("predict")

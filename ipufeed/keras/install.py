@@ -6,6 +6,7 @@ its import: this package itself imports no Keras.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.util
@@ -16,13 +17,19 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from ipufeed.device.program.host_scope import outside_scope
+from ipufeed.device.program.strategy import current_strategy
 from ipufeed.keras import calls, model_options, pipelining, saving
-from ipufeed.keras.changes import adapting
+from ipufeed.keras.changes import adapting, files
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.data.dtypes import narrow_arrays
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.programs import BUILT
-from ipufeed.keras.refusals import do_not_compile_for_host
+from ipufeed.keras.refusals import (
+    do_not_compile_for_host,
+    refuse_to_compile,
+    warn_of_host,
+)
 from ipufeed.keras.state import ModelState, existing_state, state_of
 from ipufeed.once import once
 from ipufeed.tf_patches.changes import replace
@@ -57,7 +64,7 @@ def _change_imported_keras3() -> None:
         return
     try:
         from ipufeed.keras import keras3
-        from ipufeed.keras.changes import clipping, encoding
+        from ipufeed.keras.changes import clipping, encoding, weights
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"ipufeed cannot run models of Keras {keras.__version__} on an IPU: {error}. "
@@ -69,8 +76,10 @@ def _change_imported_keras3() -> None:
     keras3.accept_arguments()
     keras3.move_optimizers()
     clipping.sum_before_clipping()
+    weights.add_weights_to_the_device()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
+    files.keep_options_of_keras3(_options_of, _restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
         replace(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
@@ -100,6 +109,7 @@ def _change_imported_legacy_keras() -> None:
     legacy_keras.note_stages()
     legacy_keras.move_optimizers()
     legacy_keras.restore_options(_restoring(legacy_keras.KIT))
+    files.keep_options_of_tf_keras(_options_of, _restoring(legacy_keras.KIT))
     legacy.install()
 
 
@@ -130,16 +140,15 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
         kit.adopt(model)
         model_options.take_from_optimizer(model, state)
         state.forget_programs()
+        state.functions.clear()
 
     replace(compiler, "compile", _dispatch(kit, stock_compile, compile_here))
     stock_config = model_class.get_build_config  # type: ignore[attr-defined]
 
     @functools.wraps(stock_config)
     def get_build_config(model: KerasModel) -> Any:
-        config, state = stock_config(model), existing_state(model)
-        if state is None:
-            return config
-        return {**(config or {}), saving.KEY: saving.options_of(model, state)}
+        config, options = stock_config(model), _options_of(model)
+        return config if options is None else {**(config or {}), files.KEY: options}
 
     replace(model_class, "get_build_config", get_build_config)
     for option in model_options.METHODS:
@@ -155,13 +164,27 @@ def _dispatch(kit: Kit, stock: NestFunction, on_ipus: NestFunction) -> NestFunct
     def method(self: KerasModel, *arguments: object, **keywords: object) -> object:
         state = state_of(self, kit)
         if state is None:
-            if stock.__name__ != "compile":
-                do_not_compile_for_host(self)
-            return stock(self, *arguments, **keywords)
+            with _on_host(self, stock.__name__):
+                return stock(self, *arguments, **keywords)
         with state.running, state.strategy.scope():
             return on_ipus(self, state, *arguments, **keywords)
 
     return method
+
+
+def _on_host(model: KerasModel, call: str) -> contextlib.AbstractContextManager[object]:
+    """Returns the context of a call of a model that was not made in an IPU's scope."""
+    strategy = current_strategy()
+    inside = strategy is not None and strategy._enable_keras_extensions
+    if call == "compile":
+        if inside:
+            refuse_to_compile(model)
+        return contextlib.nullcontext()
+    do_not_compile_for_host(model)
+    if not inside:
+        return contextlib.nullcontext()
+    warn_of_host(model, call)
+    return outside_scope()
 
 
 def _in_scope(kit: Kit, stock: NestFunction) -> NestFunction:
@@ -211,11 +234,16 @@ def _changing_layers(kit: Kit, stock: NestFunction) -> NestFunction:
     return method
 
 
-def _restoring(kit: Kit) -> Callable[[Any, dict[str, Any]], None]:
+def _options_of(model: KerasModel) -> dict[str, Any] | None:
+    """Returns a model's options for its file; None: it is not a model of an IPU."""
+    state = existing_state(model)
+    return None if state is None else saving.options_of(model, state)
+
+
+def _restoring(kit: Kit) -> Callable[[Any, dict[str, Any] | None], None]:
     """Returns the function that sets a file's options on the loaded model."""
 
-    def restore(model: KerasModel, config: dict[str, Any]) -> None:
-        options = (config.get("build_config") or {}).get(saving.KEY)
+    def restore(model: KerasModel, options: dict[str, Any] | None) -> None:
         state = state_of(model, kit) if options else None
         if state is not None and options:
             saving.restore(state, options)

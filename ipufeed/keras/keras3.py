@@ -35,6 +35,7 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import pythonify_logs
 
+from ipufeed.keras.changes.files import KEY
 from ipufeed.keras.changes.moving import (
     move_at_first_use,
     move_optimizer,
@@ -48,8 +49,9 @@ from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.keras3_kit import Pipelines
-from ipufeed.keras.programs import own_objects, trace_step
+from ipufeed.keras.programs import STEPS, own_objects, trace_step
 from ipufeed.keras.refusals import (
+    MAKERS,
     check_not_overridden,
     refuse_override,
     refuse_without_call,
@@ -78,17 +80,12 @@ ADAPTERS = (
     PyDatasetAdapter,
     TFDatasetAdapter,
 )
-STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
-MAKERS = {
-    "fit": "make_train_function",
-    "evaluate": "make_test_function",
-    "predict": "make_predict_function",
-}
 
 
 class Keras3(Pipelines):
     """See kit.Kit."""
 
+    trainer = TRAINER
     name = f"Keras {keras.__version__}"
     ignored: frozenset[str] = frozenset()
     fewest_epochs = 0  # builds the model, and trains nothing
@@ -338,13 +335,14 @@ def note_stages() -> None:
     scope.note(Node)
 
 
-def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
+def restore_options(restore: Callable[[KerasModel, Config | None], None]) -> None:
     """Makes Keras's loading of a model restore the options of the file."""
     stock = saving_lib._model_from_config
 
     def make(config_json: str, *arguments: object, **keywords: object) -> KerasModel:
         model = stock(config_json, *arguments, **keywords)
-        restore(model, json.loads(config_json))
+        build = json.loads(config_json).get("build_config") or {}
+        restore(model, build.get(KEY))
         return model
 
     replace(saving_lib, "_model_from_config", make)

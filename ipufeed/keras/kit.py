@@ -77,6 +77,7 @@ class Kit(Protocol):
     """
 
     name: str
+    trainer: type  # the class of Keras with the steps
     ignored: frozenset[str]  # arguments of its calls that concern generators only
     fewest_epochs: int  # the least value of fit's `epochs`
 
@@ -172,9 +173,6 @@ class Kit(Protocol):
 
     def inputs(self, model: KerasModel, element: Nest) -> list[Tensor]:
         """Returns the flat inputs of a model, in the order of its graph."""
-
-    def number_of_logs(self, model: KerasModel) -> int:
-        """Returns the number of metrics that the last stage enqueues."""
 
     def finish_step(
         self, model: KerasModel, data: Nest, y_pred: Nest, losses: Tensor, mode: str

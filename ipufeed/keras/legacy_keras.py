@@ -23,6 +23,7 @@ from tf_keras.src.optimizers.optimizer import _BaseOptimizer
 from tf_keras.src.utils import tf_utils
 
 from ipufeed.keras.changes import legacy
+from ipufeed.keras.changes.files import KEY
 from ipufeed.keras.changes.moving import move_at_first_use, move_legacy_optimizer
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
@@ -32,8 +33,9 @@ from ipufeed.keras.kit import Source
 from ipufeed.keras.pipeline import scope
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.legacy_kit import Pipelines
-from ipufeed.keras.programs import own_objects, trace_step
+from ipufeed.keras.programs import STEPS, own_objects, trace_step
 from ipufeed.keras.refusals import (
+    MAKERS,
     check_not_overridden,
     refuse_override,
     refuse_without_call,
@@ -54,12 +56,6 @@ from ipufeed.tf_types import (
 
 MODEL = keras.Model
 
-STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
-MAKERS = {
-    "fit": "make_train_function",
-    "evaluate": "make_test_function",
-    "predict": "make_predict_function",
-}
 ARRAYS = (
     data_adapter.TensorLikeDataAdapter,
     data_adapter.ListsOfScalarsDataAdapter,
@@ -70,6 +66,7 @@ ARRAYS = (
 class LegacyKeras(Pipelines):
     """See kit.Kit."""
 
+    trainer = MODEL
     name = f"tf_keras {keras.__version__}"
     # Arguments on generators, without an effect.
     ignored = frozenset({"max_queue_size", "workers", "use_multiprocessing"})
@@ -343,13 +340,13 @@ def note_stages() -> None:
     scope.note(Node)
 
 
-def restore_options(restore: Callable[[KerasModel, Config], None]) -> None:
+def restore_options(restore: Callable[[KerasModel, Config | None], None]) -> None:
     """Makes Keras's loading of a model restore the options of the file."""
     stock = keras.Model.build_from_config
 
     def build_from_config(model: KerasModel, config: Config) -> object:
         result = stock(model, {"input_shape": None, **config})
-        restore(model, {"build_config": config})
+        restore(model, config.get(KEY))
         return result
 
     replace(keras.Model, "build_from_config", build_from_config)

@@ -10,7 +10,7 @@ import inspect
 from ipufeed.checks import as_int, check_flags
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipelining import set_pipelining_options
-from ipufeed.keras.refusals import check_count, refuse_keys
+from ipufeed.keras.refusals import check_count, refuse_keys, refuse_old_names
 from ipufeed.keras.state import ModelState
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.optimizers.arguments import (
@@ -156,11 +156,7 @@ def set_gradient_accumulation_options(
         "Set the `gradient_accumulation_steps_per_replica` argument to "
         "`set_gradient_accumulation_options` instead.",
     )
-    if kwargs.pop("experimental_normalize_gradients", None) is not None:
-        raise ValueError(
-            "`experimental_normalize_gradients` has now been removed, use "
-            "`gradient_accumulation_reduction_method` instead."
-        )
+    refuse_old_names("set_gradient_accumulation_options", kwargs)
     known = {
         "offload_weight_update_variables",
         "replicated_optimizer_state_sharding",

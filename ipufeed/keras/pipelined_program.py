@@ -9,12 +9,15 @@ from typing import Any
 
 from ipufeed.device.program import executor
 from ipufeed.device.program.strategy import IPUStrategyV1, tracing_replicas_of
+from ipufeed.device.system import system
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.data.dtypes import Packing
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.state import ModelState
+from ipufeed.parallel.pipeline import checks
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
+from ipufeed.parallel.pipeline.schedules import Schedule, possible_counts, refusal
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import (
@@ -68,6 +71,39 @@ class PipelinedProgram:
         return execution // self.divisor
 
 
+def check_depth(model: KerasModel, state: ModelState, mode: str, steps: int) -> None:
+    """Raises ValueError if the schedule does not allow the mini-batches of a pipeline.
+
+    Args:
+        model: The Keras model.
+        state: Its ModelState.
+        mode: See Kit.
+        steps: Of an execution.
+    """
+    own = state.pipeline
+    if not own.is_on:
+        return
+    count = own.mini_batches(mode, steps)
+    kind = checks.check_schedule(own.options.get("pipeline_schedule"), 1)
+    devices = tuple((each,) for each in own.device_mapping or range(own.stages))
+    schedule = Schedule(kind, checks.without_all_devices(devices), mode == "fit")
+    io_tiles = bool(system.configured().io_tiles.num_io_tiles)
+    if not refusal(schedule, count, io_tiles):
+        return
+    multiple, least = possible_counts(schedule, io_tiles)
+    suit = f"{least} or more" if multiple == 1 else f"{least} and its multiples"
+    why = " on IPUs with I/O tiles" if io_tiles else ""
+    name, remedy = "steps_per_execution", "Compile with another number"
+    if mode == "fit":
+        name = "gradient_accumulation_steps_per_replica"
+        remedy = "Call `set_pipelining_options` with another number"
+    raise ValueError(
+        f"The model {model.name} has {own.stages} pipeline stages, whose {kind.name} "
+        f"schedule in {mode}{why} suits {suit} mini-batches, but `{name}` is {count}. "
+        f"{remedy}, or with another `pipeline_schedule`."
+    )
+
+
 def build(
     model: KerasModel,
     state: ModelState,
@@ -98,7 +134,7 @@ def build(
     ordinal = state.strategy.device_ordinal
     infeed = IPUInfeedQueue(dataset, **{"device_ordinal": ordinal, **state.infeed})
     outfeed = IPUOutfeedQueue(device_ordinal=ordinal, **state.outfeed)
-    names, packed = list[str](), list[Nest]()
+    names, packed, mask = list[str](), list[Nest](), list[bool]()
     sums = own.accumulate_outfeed and mode != "predict"
     packing = Packing(sums)
 
@@ -109,7 +145,8 @@ def build(
         data = tf.nest.pack_sequence_as(dataset.element_spec, element)
         loss, logs = state.kit.finish_step(model, data, outputs, losses, mode)
         names[:] = list(logs)
-        results = packing.pack(list(logs.values()))
+        results = packing.pack([tf.convert_to_tensor(each) for each in logs.values()])
+        mask[:] = [True] + [False] * len(results)  # all but the loss are enqueued
         return [loss, *results] if mode == "fit" else results
 
     stages = Stages(
@@ -121,7 +158,9 @@ def build(
         functools.partial(_check_stage, model),
         finish,
     )
-    arguments = (_of_training if mode == "fit" else _of_inference)(model, state)
+    arguments = _of_inference(state)
+    if mode == "fit":
+        arguments = {**_of_training(model, state), "outfeed_mask": mask}
 
     @tracing_replicas_of(own.shards())  # Keras divides the loss by their number
     def program() -> Operation | Tensor:
@@ -181,12 +220,10 @@ def _of_training(model: KerasModel, state: ModelState) -> dict[str, Any]:
     return {
         **state.pipeline.options,
         "optimizer_function": optimize,
-        "outfeed_mask": [True] + [False] * state.kit.number_of_logs(model),
         "reduction_method": state.pipeline.reduction,
     }
 
 
-def _of_inference(model: KerasModel, state: ModelState) -> dict[str, Any]:
-    del model
+def _of_inference(state: ModelState) -> dict[str, Any]:
     options = state.pipeline.options
     return {name: options[name] for name in options if name not in OF_TRAINING}

@@ -10,7 +10,12 @@ from ipufeed.checks import check_flags, is_int
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.pipeline.calls import Graph
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
-from ipufeed.keras.refusals import check_count, refuse_for_pipeline, refuse_keys
+from ipufeed.keras.refusals import (
+    check_count,
+    refuse_for_pipeline,
+    refuse_keys,
+    refuse_old_names,
+)
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
@@ -148,6 +153,7 @@ def set_pipelining_options(
     reduction = GradientAccumulationReductionMethod.parse(
         gradient_accumulation_reduction_method
     )
+    refuse_old_names("set_pipelining_options", pipelining_kwargs)
     known = {name: pipelining_kwargs[name] for name in pipelining_kwargs}
     _check_known(known)
     _check_values(known)

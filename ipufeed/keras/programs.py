@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.keras.changes.functions import is_current, step_function
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.data.dtypes import Packing
+from ipufeed.keras.data.shapes import zeros_of
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.metric_reduction import (
@@ -41,6 +43,7 @@ from ipufeed.tf_types import (
 
 # The attribute of a model with the modes whose step has been traced.
 BUILT = "_ipufeed_built"
+STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
 Execute = Callable[[IPUStrategyV1], None]  # runs one execution
 
 
@@ -175,6 +178,7 @@ def program_of(
 
     That of a pipelined model is bound to its queue, and to the steps of an execution.
     """
+    _follow_keras(model, state, mode, feed)
     if state.pipeline.is_on:
         key = f"{mode} {feed.steps.execution} {feed.dataset.element_spec}"
         if key not in state.programs:
@@ -188,6 +192,19 @@ def program_of(
         state.programs[mode] = _new_program(model, state, mode)
     program: Program = state.programs[mode]
     return program
+
+
+def _follow_keras(model: KerasModel, state: ModelState, mode: str, feed: Feed) -> None:
+    """Forgets the program of a mode if Keras's function of the mode has been renewed."""
+    known = state.functions.get(mode)
+    if known is not None and is_current(model, mode, known):
+        return
+    if known is not None:
+        state.forget_program(mode)
+        model.__dict__.get(BUILT, set()).discard(mode)
+        state.kit.build(model, zeros_of(feed.dataset), mode)
+    state.kit.prepare_batch(model)
+    state.functions[mode] = step_function(model, mode)
 
 
 def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
@@ -207,7 +224,8 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
     if mode == "fit" and (state.accumulation or 1) > 1:
         body = _accumulating(model, state, enqueue)
     else:
-        body = _stepping(state.kit.step(model, mode), enqueue)
+        step = state.kit.step(model, mode)
+        body = _stepping(step, enqueue, f"{type(model).__name__}.{STEPS[mode]}")
 
     def program(steps: Tensor, iterator: Tensor) -> None:
         metrics.restore()
@@ -285,14 +303,20 @@ def _enqueue_reduced(
 
 
 def _stepping(
-    step: NestFunction, enqueue: Callable[[Nest], None]
+    step: NestFunction, enqueue: Callable[[Nest], None], name: str
 ) -> Callable[..., None]:
-    """Builds a loop of steps."""
+    """Builds a loop of steps; `name` is that of the step in errors."""
     import tensorflow as tf
 
     def run(steps: Tensor, iterator: Tensor) -> None:
         def body(i: Tensor) -> Tensor:
-            enqueue(step(next(iterator)))
+            results = step(next(iterator))
+            if not tf.nest.flatten(results):
+                raise ValueError(
+                    f"`{name}` returned {results!r}: a step must return at least one "
+                    'value, such as {"loss": loss}, which callbacks and History get.'
+                )
+            enqueue(results)
             return i + 1
 
         tf.while_loop(lambda i: i < steps, body, [0], parallel_iterations=1)

@@ -1,8 +1,9 @@
 """Saves the options of an IPUStrategy's models in the files of `model.save`.
 
-They are in the build configuration, in which Keras ignores unknown keys: a file that was
-saved in the scope of an IPUStrategy loads in any process, and one that was not loads in the
-scope. Weights and checkpoints do not contain them.
+They are in the build configuration, in which Keras ignores unknown keys, and in formats
+other than .keras in the metadata (changes.files). A file that was saved in the scope of an
+IPUStrategy loads in any process, and one that was not loads in the scope. Weights
+and checkpoints do not contain them.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
 )
 from ipufeed.tf_types import KerasModel
-
-KEY = "ipu_options"
 
 
 def options_of(model: KerasModel, state: ModelState) -> dict[str, Any]:

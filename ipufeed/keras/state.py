@@ -9,6 +9,7 @@ from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.device.system.system import require_usable
+from ipufeed.keras.changes.functions import StepFunction
 from ipufeed.keras.kit import Kit
 from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline_state import PipelineState
@@ -38,6 +39,7 @@ class ModelState:
         outfeed: Arguments of each IPUOutfeedQueue.
         pipeline: Of its stages.
         programs: The built programs, by mode.
+        functions: Keras's functions that they belong to, by mode.
         validation: The Feed of validation data of the running fit.
         feed: The Feed of the running fit.
         ran_s: Run time of the current epoch's programs, in seconds.
@@ -59,6 +61,7 @@ class ModelState:
     outfeed: dict[str, Any] = field(default_factory=dict)
     pipeline: PipelineState = field(default_factory=PipelineState)
     programs: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, StepFunction] = field(default_factory=dict)
     # Feed imports this module.
     validation: Any = None
     feed: Any = None
@@ -68,6 +71,14 @@ class ModelState:
     def forget_programs(self) -> None:
         """Makes the next call build its program and outfeed again."""
         self.programs = {}
+
+    def forget_program(self, mode: str) -> None:
+        """Forgets the programs of a mode: of a pipeline one for each size."""
+        self.programs = {
+            key: each
+            for key, each in self.programs.items()
+            if key.partition(" ")[0] != mode
+        }
 
     def updates_from(self) -> int | None:
         """Returns the mini-batches of a weight update, None if not set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tensorflow.python.framework import composite_tensor, type_spec
@@ -62,6 +63,13 @@ class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
 
     def _serialize(self) -> tuple[Any, ...]:
         return (self._structure, self._ordinal, self._prefetch_depth, self._latency)
+
+    def most_specific_common_supertype(self, others: Sequence[Spec]) -> Spec | None:
+        """Returns this spec if the others are equal: an infeed's shapes are all known.
+
+        A function with reduce_retracing=True would replace sizes that differ with None.
+        """
+        return self if all(self == each for each in others) else None
 
     def _to_components(self, value: IPUInfeedQueue | IPUIterator) -> Tensor:
         return value._feed_tensor()

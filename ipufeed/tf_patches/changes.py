@@ -52,6 +52,10 @@ _SAVES = Change(
     "writes the IPU options of a model to its file",
     *("keras.install", "tests/keras/test_keras_saving.py"),
 )
+_KEEPS = Change(
+    "keeps the IPU options of a model in an HDF5 file or a SavedModel",
+    *("keras.changes.files", "tests/keras/programs/test_other_formats.py"),
+)
 _METHODS = Change(
     "Graphcore's set_... methods, and those of stages: names that Keras does not have",
     *("keras.install", "tests/keras/test_keras_options.py"),
@@ -267,12 +271,26 @@ CHANGES = {
     "keras.src.trainers.trainer.Trainer.compile": _COMPILE,
     f"{_KERAS_2}.compile": _COMPILE,
     f"{_KERAS_3}.get_build_config": _SAVES,
+    **{
+        f"{place}.{name}": _KEEPS
+        for place, name in (
+            ("keras.src.legacy.saving.saving_utils", "model_metadata"),
+            ("keras.src.legacy.saving.legacy_h5_format", "load_model_from_hdf5"),
+            ("tf_keras.src.saving.legacy.saving_utils", "model_metadata"),
+            ("tf_keras.src.saving.legacy.hdf5_format", "load_model_from_hdf5"),
+            ("tf_keras.src.saving.legacy.saved_model.load", "load"),
+        )
+    },
     f"{_KERAS_2}.get_build_config": _SAVES,
     f"{_KERAS_3}.*": _METHODS,
     f"{_KERAS_2}.*": _METHODS,
     "keras.src.models.sequential.Sequential.add": _LAYERS,
     "keras.src.models.sequential.Sequential.pop": _LAYERS,
     "keras.src.layers.layer.Layer.__new__": _STAGES,
+    "keras.src.layers.layer.Layer.add_weight": Change(
+        "adds weights to a layer on an IPU there, outside of the scope too",
+        *("keras.changes.weights", "tests/keras/programs/test_quantizing.py"),
+    ),
     "keras.src.ops.node.Node.__new__": _STAGES,
     "tf_keras.src.engine.base_layer.Layer.__new__": _STAGES,
     "tf_keras.src.engine.node.Node.__new__": _STAGES,

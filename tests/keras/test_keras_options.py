@@ -192,7 +192,7 @@ def test_accumulation_must_divide_the_execution(model):
         ({"num_mini_batches": 1}, ValueError, "Set the `gradient_accumulation_steps"),
         (
             {"experimental_normalize_gradients": True},
-            ValueError,
+            TypeError,
             "has now been removed, use `gradient_accumulation_reduction_method`",
         ),
         ({"nonsense": 1}, TypeError, "unexpected keyword argument 'nonsense'"),

@@ -63,10 +63,6 @@ class Pipelines:
             return list(model._standardize_inputs(x))
         return list(keras.tree.flatten(x))
 
-    def number_of_logs(self, model: KerasModel) -> int:
-        """See kit.Kit."""
-        return len(model.get_metrics_result())
-
     def finish_step(
         self, model: KerasModel, data: Nest, y_pred: Nest, losses: Tensor, mode: str
     ) -> tuple[Tensor, Logs]:

@@ -74,10 +74,6 @@ class Pipelines:
         """See kit.Kit."""
         return legacy_calls.conformed(model, self.x(element))
 
-    def number_of_logs(self, model: KerasModel) -> int:
-        """See kit.Kit."""
-        return len(model.get_metrics_result())
-
     def finish_step(
         self, model: KerasModel, data: Nest, y_pred: Nest, losses: Tensor, mode: str
     ) -> tuple[Tensor, Logs]:

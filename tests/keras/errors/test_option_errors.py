@@ -51,6 +51,20 @@ WRONG = [
         "argument 'prefetch_depth'. It takes buffer_depth, optimise_latency, as IPUOut",
     ),
     (OUTFEED, {"buffer_depth": None}, "buffer depth must be an integer, got None"),
+    *(
+        (method, {old: 4}, f"'{old}': .* has now been removed, use `{new}`")
+        for method in (PIPELINE, ACCUMULATION)
+        for old, new in (
+            (
+                "gradient_accumulation_steps",
+                "gradient_accumulation_steps_per_replica",
+            ),
+            (
+                "experimental_normalize_gradients",
+                "gradient_accumulation_reduction_method",
+            ),
+        )
+    ),
     (
         PIPELINE,
         {"pipeline_schedule": "Grouped"},
@@ -90,8 +104,8 @@ WRONG = [
     (PIPELINE, {"device_mapping": [0, True]}, "list of integers"),
     (
         ACCUMULATION,
-        {"gradient_accumulation_steps": 3},
-        "argument 'gradient_accumulation_steps'. It takes "
+        {"accumulation_steps": 3},
+        "argument 'accumulation_steps'. It takes "
         "gradient_accumulation_steps_per_replica, .*dtype",
     ),
     (PIPELINE, {"schedule": 1}, "argument 'schedule'. It takes .*pipeline_schedule"),
