@@ -27,6 +27,7 @@ from ipufeed.device.program.strategy import (
     ipus_per_replica,
 )
 from ipufeed.device.system import system
+from ipufeed.device.system.state import SYSTEM
 from ipufeed.no_effect import no_effect
 from ipufeed.programs import host_collectives, popdist
 from ipufeed.tf_types import DType, Graph, Tensor, TensorLike, Variable
@@ -237,7 +238,8 @@ class IPUMultiWorkerExtendedV1(PopDistExtendedV1):
 class IPUMultiWorkerStrategyV1(PopDistStrategy):
     """The older form of PopDistStrategy, for a cluster resolver.
 
-    A configured system is configured again, for the workers of the cluster.
+    A configured system is configured again, for the workers of the cluster; so is one that
+    is configured later by a config that names no processes.
 
     Args:
         cluster_resolver: A tf.distribute.cluster_resolver.ClusterResolver, such as
@@ -264,6 +266,7 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
         _check_workers(cluster_resolver)
         config = system.configured()
         if popdist.getNumInstances() > 1:
+            SYSTEM.processes = popdist.cluster()
             known = config.experimental.multi_replica_distribution
             if (known.process_count, known.process_index) != popdist.cluster():
                 known.process_count, known.process_index = popdist.cluster()

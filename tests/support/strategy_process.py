@@ -200,7 +200,11 @@ def main() -> None:
     if ipus == 2:
         say("pipelined", fit_accumulated(strategy, ipus, pipelined=True))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    say("MultiWorker", train(IPUMultiWorkerStrategyV1(resolver), sgd))
+    older = IPUMultiWorkerStrategyV1(resolver)
+    config = ipu.IPUConfig()  # which names no processes, as with the original's
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+    say("MultiWorker", train(older, sgd))
     kinds = tf.distribute.ReduceOp
     found = strategy.reduce(kinds.SUM, tf.constant(INDEX + 1.0), axis=None)
     say("reduce", float(found))

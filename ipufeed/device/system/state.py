@@ -51,6 +51,14 @@ class System:
     seed_listeners: list[Callable[[int, DeviceSeed], None]] = field(
         default_factory=list
     )
+    # Number of processes, and this one's: of configurations that name none.
+    processes: tuple[int, int] | None = None
+
+    def add_processes(self, config: IPUConfig) -> None:
+        """Completes a configuration that names no processes."""
+        distribution = config.experimental.multi_replica_distribution
+        if self.processes is not None and not distribution.process_count:
+            distribution.process_count, distribution.process_index = self.processes
 
 
 SYSTEM = System()

@@ -113,6 +113,7 @@ def configure_ipu_system(
     with SYSTEM.lock:
         flags = flags_module.read_flags()
         config_no_effect.warn_of_environment()
+        SYSTEM.add_processes(wanted)
         wanted.validate(flags.use_ipu_model)
         devices = virtual_devices(wanted, flags)
         if not _is_same(wanted, devices):
@@ -184,6 +185,7 @@ def _warn_of_seeds() -> None:
 def _reset() -> None:
     with SYSTEM.lock:
         _clear()
+        SYSTEM.processes = None
         for listener in SYSTEM.listeners:
             listener()
 
