@@ -103,4 +103,13 @@ def _overrides_of(graph: Graph, overrides: dict[str, str]) -> Iterator[None]:
 def _as_tensor(value: TensorLike | None) -> Tensor | None:
     import tensorflow as tf
 
-    return None if value is None else tf.convert_to_tensor(value)
+    if value is None:
+        return None
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "The arguments of an outlined function must be tensors, or numbers and arrays, "
+            f"got {type(value).__name__}. Let the function use the object from around it: "
+            "of a method, outline a function that is defined inside it."
+        ) from error

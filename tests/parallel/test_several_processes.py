@@ -58,7 +58,8 @@ def test_a_program_that_is_stopped_in_a_collective_ends():
     kind, text = first["at once"]
     assert kind == "FailedPreconditionError"
     assert "while program number 1 waits in one there" in text
-    assert "one after the other, or on another device each" in text
+    assert "one after the other (of several in one Session.run, let each come" in text
+    assert "or on another device each" in text
     kind, text = first["next"]
     assert kind == "FailedPreconditionError"
     assert "Process 0 of 2 has given up a collective" in text
