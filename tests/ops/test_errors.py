@@ -145,7 +145,9 @@ def test_wrong_types_are_refused():
         ipu.image_ops.normalise_image(np.ones([1, 3]), I2, I2)
     with pytest.raises(TypeError, match="`func` must be a function, got int"):
         ipu.outlined_function(5)
-    with pytest.raises(TypeError, match=r"must be tensors.* got object\. Let the function"):
+    with pytest.raises(
+        TypeError, match=r"must be tensors.* got object\. Let the function"
+    ):
         ipu.outlined_function(lambda own, x: x)(object(), X)
 
 
