@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import sys
 
-# Each Python process pays for what is imported here; these two are there.
+# Each Python process pays for what is imported here; these are there.
+from _frozen_importlib import module_from_spec
 from _frozen_importlib_external import PathFinder
 
 TYPE_CHECKING = False  # `typing` takes ten times as long as the rest of this file
@@ -129,7 +130,7 @@ def _quiet() -> AbstractContextManager[object]:
     """Returns ipufeed's quiet_stderr, without importing ipufeed; one thread only."""
     import contextlib
     import threading
-    from importlib.util import module_from_spec, spec_from_file_location
+    from importlib.util import spec_from_file_location
 
     path = os.path.join(HOME, "ipufeed", "_quiet_import.py")
     spec = spec_from_file_location("_ipufeed_quiet_import", path)
@@ -147,8 +148,6 @@ def _run_next() -> None:
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is None or spec.loader is None:
         return
-    from importlib.util import module_from_spec
-
     module = sys.modules["sitecustomize"] = module_from_spec(spec)
     spec.loader.exec_module(module)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.no_effect import no_effect
 from ipufeed.programs import host_collectives
 from ipufeed.programs.host_collectives import rank, size
 from ipufeed.tf_types import Tensor, TensorLike
@@ -28,9 +29,10 @@ def init(comm: Any = None) -> None:
     """Does nothing: processes connect when the system is configured.
 
     Args:
-        comm: Ignored: the processes are those of TF_CONFIG.
+        comm: No effect, with a warning: the processes are those of TF_CONFIG.
     """
-    del comm
+    if comm is not None:
+        no_effect("horovod.init(comm=)", "TF_CONFIG names the processes")
 
 
 def shutdown() -> None:

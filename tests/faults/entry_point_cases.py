@@ -84,6 +84,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
         *calls(WRONG, (NUMBER, None)),
     ],
     "ipufeed_infeed_begin": calls(1, *HANDLES),
+    "ipufeed_infeed_serves": calls(1, *HANDLES),
     "ipufeed_infeed_delete": calls(1, *HANDLES),
     "ipufeed_infeed_forget": OF_NONE,
     "ipufeed_outfeed_new": [

@@ -4,11 +4,17 @@ import os
 import subprocess
 import sys
 
-import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
 pytestmark = pytest.mark.process
+
+# Without a level of TensorFlow's log, of which the program's children then print nothing.
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name != LEVEL},
+    "PYTHONPATH": str(ROOT),
+}
 
 HOOK = ROOT / "ipufeed" / "child_processes"
 
@@ -42,14 +48,13 @@ if __name__ == "__main__":
 
 
 def run(command, **changes):
-    kept = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
-    return children.run(
+    return subprocess.run(
         [str(each) for each in command],
         capture_output=True,
         text=True,
         timeout=DEADLOCK_S,
         check=False,
-        env={**kept, "PYTHONPATH": str(ROOT), **changes},
+        env={**ENVIRONMENT, **changes},
     )
 
 

@@ -9,6 +9,8 @@ from helpers import DEADLOCK_S, ROOT
 
 pytestmark = pytest.mark.process
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
 
 @pytest.fixture
 def both(tmp_path):
@@ -18,8 +20,6 @@ def both(tmp_path):
     (package / "__init__.py").write_text("")
     (package / "__main__.py").write_text("print('the package', __name__)\n")
     (package / "near.py").write_text("VALUE = 5\n")
-
-    kept = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
 
     def both(*arguments, code=""):
         (package / "module.py").write_text(code)
@@ -31,7 +31,7 @@ def both(tmp_path):
                 timeout=DEADLOCK_S,
                 check=False,
                 cwd=tmp_path,
-                env={**kept, "PYTHONPATH": str(ROOT)},
+                env=ENVIRONMENT,
             )
             for runner in ([], ["-m", "ipufeed.run"])
         ]

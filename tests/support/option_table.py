@@ -75,6 +75,10 @@ PARAMETERS = {
     ),
     "executable.explain": "a b",
     "executable.trace": "path events",
+    "horovod.allgather": "tensor name:label",
+    "horovod.allreduce": "tensor op prescale_factor postscale_factor",
+    "horovod.broadcast": "tensor root_rank name:label",
+    "horovod.init": "comm:warns",
     "ipu_compiler.compile": "computation inputs",
     "ipu_session_run_hooks.IPULoggingTensorHook": (
         "every_n_iter every_n_secs at_end formatter logging_mode"

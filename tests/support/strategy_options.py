@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.programs import horovod
 from ipufeed.programs.popdist_strategy import (
     IPUMultiWorkerExtendedV1,
     IPUMultiWorkerStrategyV1,
@@ -32,6 +33,7 @@ CALLS = {
     (f"{POPDIST}ExtendedV1", "cluster_resolver"): lambda: PopDistExtendedV1(
         PopDistStrategy(), alone()
     ),
+    ("horovod.init", "comm"): lambda: horovod.init(comm=[0]),
     (f"{MULTI_WORKER}Strategy", "variables_on_host"): lambda: IPUMultiWorkerStrategyV1(
         alone(), variables_on_host=True
     ),
