@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import styles
 import tensorflow as tf
-from replicated import on, run_loop
+from replicated import configure, on, run_loop
 
+from ipufeed.device.program import compiler
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.queues import IPUOutfeedQueue
 
@@ -256,6 +259,28 @@ def test_replicas_in_different_collectives_get_an_error():
         match=r"replica 0 is at a sum \(.*, replica 1 at a mean \(",
     ):
         on_replicas(2, VALUES[:2], differing)
+
+
+@pytest.mark.parametrize("executor", ["xla", "tensorflow"])
+def test_a_sum_takes_sizes_that_are_known_when_it_runs(executor):
+    """Of a placeholder, with its gradient; a collective that divides needs them before."""
+    v1 = tf.compat.v1
+    configure(2 if executor == "xla" else 1)
+    with styles.entered("graph", executor) as style:
+        place = v1.placeholder(tf.float32, [None, 2])
+
+        def net(x):
+            total = collectives.cross_replica_sum(2.0 * x)
+            return total, *tf.gradients(total, [x])
+
+        with ipu_scope("/device:IPU:0"):
+            results = compiler.compile(net, [place])
+        for rows in (1, 3):
+            found = style.session.run(results, {place: np.ones([rows, 2])})
+            factor = 4.0 if executor == "xla" else 2.0
+            np.testing.assert_array_equal(found, np.full([2, rows, 2], factor))
+        with pytest.raises(ValueError, match=r"fully defined shape, got \(\?, 2\)"):
+            collectives.reduce_scatter(place, 2)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def reduce_scatter(
 
     def scatter(each: Tensor) -> Tensor:
         (part,) = collective(
-            [number(each, FLOATS if divides else NUMBERS)],
+            [tensor(number(each, FLOATS if divides else NUMBERS))],
             Collective.REDUCE_SCATTER,
             reduction=reduction,
             group=factor,
@@ -323,13 +323,12 @@ def gradients_of_collective(op: Operation, *gradients: Tensor) -> list[Tensor]:
             tf.reshape(result, [-1])[: value.shape.num_elements()]
             for result, value in zip(results, inputs, strict=True)
         ]
-    return [
-        *(
+    if kind in (Collective.GATHER, Collective.REDUCE_SCATTER):
+        results = [
             tf.reshape(result, value.shape)
             for result, value in zip(results, inputs, strict=True)
-        ),
-        None,  # the token's
-    ]
+        ]
+    return [*results, None]  # the token's
 
 
 def tensor(x: Tensor) -> Tensor:
@@ -354,7 +353,9 @@ def number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
     Raises:
         TypeError: It has another dtype.
     """
-    value = tensor(x)
+    import tensorflow as tf
+
+    value = tf.convert_to_tensor(x)
     if value.dtype.name not in dtypes:
         raise TypeError(
             f"The dtype must be one of {', '.join(dtypes)}, got {value.dtype.name}: use "
