@@ -153,9 +153,11 @@ class _Engine:
 
         Raises:
             tf.errors.OpError: The program's error.
+            ValueError: A component has another shape.
             tf.errors.FailedPreconditionError: This process is a fork of the engine's.
         """
         interrupt.check_not_forked()
+        self._check(inputs)
         self.start()
         waiting = self._feed(inputs)
         if waiting.wait(self._timeout_s if self._needs_company else SLICE_S):
@@ -165,6 +167,18 @@ class _Engine:
             if self._needs_company and self._is_first(waiting):
                 self._feed(None)
         return waiting.result()
+
+    def _check(self, inputs: list[Tensor]) -> None:
+        """Refuses an element that does not fit, before any of it is fed."""
+        feeds = self.application.signature.streamed_inputs
+        for feed, value in zip(feeds, inputs, strict=True):
+            shape = tuple(value.shape)
+            if shape != feed.shape.dimensions:
+                # In a graph TensorFlow makes an InvalidArgumentError of it.
+                raise ValueError(
+                    f"Input `{feed.name}` of engine {self.name} must have the shape "
+                    f"{list(feed.shape.dimensions)}, got {list(shape)}."
+                )
 
     def stop(self) -> None:
         """Ends the program for good; waiting calls raise an error."""
@@ -201,7 +215,9 @@ class _Engine:
             for queue, group in zip(program.feeds, grouped(feeds), strict=True):
                 try:
                     queue.enqueue(values[at : at + len(group)])
-                except tf.errors.OpError as failure:
+                except (
+                    Exception
+                ) as failure:  # else the next result would be this call's
                     self._fail(program, failure)
                     break
                 at += len(group)

@@ -143,3 +143,24 @@ def test_a_served_model_is_called_in_a_program_that_only_loads_it(tmp_path, firs
     )
 
     assert done.stdout.splitlines()[-1:] == ["[3.0, 3.0, 3.0]"], done.stderr
+
+
+def test_a_call_of_another_shape_is_refused_and_the_next_gets_its_own_result(tmp_path):
+    """A SavedModel's function does not know the sizes of its inputs."""
+    configure()
+    spec = [tf.TensorSpec([3], tf.float32, name="x")]
+    export_single_step(lambda x: 3.0 * x, str(tmp_path / "model"), 4, spec)
+    model = tf.saved_model.load(str(tmp_path / "model"))
+    serve = model.signatures["serving_default"]
+
+    for wrong in (4, 1):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=rf"shape \[3\], got \[{wrong}\]"
+        ):
+            serve(x=tf.ones([wrong]))
+        found = in_time(lambda: serve(x=tf.fill([3], 5.0))["output_0"].numpy().tolist())
+        assert found == [15.0, 15.0, 15.0]
+    tf.saved_model.save(model, str(tmp_path / "again"), signatures=model.signatures)
+    again = tf.saved_model.load(str(tmp_path / "again"))
+    found = in_time(lambda: again.signatures["serving_default"](x=tf.ones([3])))
+    assert found["output_0"].numpy().tolist() == [3.0, 3.0, 3.0]
