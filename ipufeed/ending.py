@@ -59,9 +59,8 @@ def leaves_at_exit(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise SystemExit
             found = function(*args, **kwargs)
         except Exception as error:
-            if (
-                _has_begun.is_set()
-            ):  # what the end has cancelled is not the user's error
+            # What the end has cancelled is not the user's error.
+            if _has_begun.is_set():
                 raise SystemExit from error
             raise
         finally:

@@ -215,9 +215,8 @@ class _Engine:
             for queue, group in zip(program.feeds, grouped(feeds), strict=True):
                 try:
                     queue.enqueue(values[at : at + len(group)])
-                except (
-                    Exception
-                ) as failure:  # else the next result would be this call's
+                except Exception as failure:
+                    # Else the next result would be this call's.
                     self._fail(program, failure)
                     break
                 at += len(group)

@@ -36,6 +36,7 @@ from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import pythonify_logs
 
 from ipufeed.keras.changes.files import KEY
+from ipufeed.keras.changes.functions import MAKERS
 from ipufeed.keras.changes.moving import (
     move_at_first_use,
     move_optimizer,
@@ -51,7 +52,6 @@ from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.keras3_kit import Pipelines
 from ipufeed.keras.programs import STEPS, own_objects, trace_step
 from ipufeed.keras.refusals import (
-    MAKERS,
     check_not_overridden,
     refuse_override,
     refuse_without_call,

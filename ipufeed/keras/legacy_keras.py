@@ -24,6 +24,7 @@ from tf_keras.src.utils import tf_utils
 
 from ipufeed.keras.changes import legacy
 from ipufeed.keras.changes.files import KEY
+from ipufeed.keras.changes.functions import MAKERS
 from ipufeed.keras.changes.moving import move_at_first_use, move_legacy_optimizer
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
@@ -35,7 +36,6 @@ from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.keras.pipeline.legacy_kit import Pipelines
 from ipufeed.keras.programs import STEPS, own_objects, trace_step
 from ipufeed.keras.refusals import (
-    MAKERS,
     check_not_overridden,
     refuse_override,
     refuse_without_call,

@@ -8,13 +8,6 @@ from ipufeed.checks import is_int
 from ipufeed.device.log import LOGGER
 from ipufeed.tf_types import KerasLayer, KerasModel, Nest
 
-# Keras's methods that make the functions of the calls.
-MAKERS = {
-    "fit": "make_train_function",
-    "evaluate": "make_test_function",
-    "predict": "make_predict_function",
-}
-
 
 def refuse_without_shapes(data: Nest) -> NoReturn:
     """Raises ValueError for data whose shapes are unknown before they are read."""

@@ -19,7 +19,18 @@ from ipufeed.programs import host_collectives
 from ipufeed.programs.host_collectives import rank, size
 from ipufeed.tf_types import Tensor, TensorLike
 
-__all__ = ["Average", "Sum", "rank", "size"]
+__all__ = [
+    *(
+        "Average",
+        "Sum",
+        "allgather",
+        "allreduce",
+        "broadcast",
+        "init",
+        "is_initialized",
+    ),
+    *("local_rank", "local_size", "rank", "shutdown", "size"),
+]
 
 Average = tf.distribute.ReduceOp.MEAN
 Sum = tf.distribute.ReduceOp.SUM
@@ -116,11 +127,7 @@ def allgather(tensor: TensorLike, name: str | None = None) -> Tensor:
             "`tensor` must have rows, got a scalar: give tf.reshape(tensor, [1])."
         )
     gathered = host_collectives.allgather(tensor)
-    shape = tf.concat([[-1], tf.shape(tensor)[1:]], axis=0)
-    if tensor.shape.is_fully_defined():
-        rows, *inner = tensor.shape.as_list()
-        shape = [size() * rows, *inner]
-    return tf.reshape(gathered, shape, name=name)
+    return tf.concat(tf.unstack(gathered), axis=0, name=name or "allgather")
 
 
 def broadcast(tensor: TensorLike, root_rank: int, name: str | None = None) -> Tensor:

@@ -124,7 +124,7 @@ def test_the_sitecustomize_of_the_user_runs(tmp_path):
 
 
 def test_a_child_of_another_environment_is_left_alone(tmp_path):
-    """There is no ipufeed in it: TensorFlow is imported as without the hook."""
+    """Without ipufeed there, TensorFlow is imported as without the hook."""
     (tmp_path / "tensorflow.py").write_text("VALUE = 7\n")
     code = (
         "import importlib.util, tensorflow; print(tensorflow.VALUE, "

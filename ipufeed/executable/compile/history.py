@@ -109,7 +109,7 @@ class History:
             return last.family
         named = program.name not in ANONYMOUS
         if named and program.name in self._names and self._namesake(program) is None:
-            return self._names[program.name]  # the program is no longer kept
+            return self._names[program.name]  # dropped to save memory
         self._families += 1
         if named:
             self._names[program.name] = self._families

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from ipufeed.tf_types import KerasModel, Nest, NestFunction
 
-# The attribute with the function, and the method that makes it.
-FUNCTIONS = {
-    "fit": ("train_function", "make_train_function"),
-    "evaluate": ("test_function", "make_test_function"),
-    "predict": ("predict_function", "make_predict_function"),
+# Methods that make the functions; the attribute with one has the rest of the name.
+MAKERS = {
+    "fit": "make_train_function",
+    "evaluate": "make_test_function",
+    "predict": "make_predict_function",
 }
 
 
@@ -36,12 +36,13 @@ class StepFunction:
 
 def is_current(model: KerasModel, mode: str, function: StepFunction) -> bool:
     """Whether a model has the function of a mode still."""
-    return getattr(model, FUNCTIONS[mode][0]) is function
+    return getattr(model, MAKERS[mode].removeprefix("make_")) is function
 
 
 def step_function(model: KerasModel, mode: str) -> StepFunction:
     """Returns the function of a mode of a model, which Keras makes if there is none."""
-    attribute, maker = FUNCTIONS[mode]
+    maker = MAKERS[mode]
+    attribute = maker.removeprefix("make_")
     getattr(model, maker)()
     found = getattr(model, attribute)
     if isinstance(found, StepFunction):
