@@ -94,7 +94,7 @@ def assemble(
         calibration=calibration,
         others=conditions.others,
         usable_cpus=usable_cpus(),
-        length=_length_of_loader(described),
+        length=described["cardinality"],
     )
     return Result(
         epochs=epochs,
@@ -133,12 +133,6 @@ def assemble(
         warnings=warn.warnings(facts),
         error=_error_section(raw),
     )
-
-
-def _length_of_loader(described: types.DatasetSection) -> int | None:
-    """Returns what its `__len__` gave; None for a tf.data dataset, whose count is exact."""
-    length = described["cardinality"]
-    return length if described.get("loader") and isinstance(length, int) else None
 
 
 def _settings_section(

@@ -39,7 +39,7 @@ class Facts:
     calibration: Calibration | None
     others: float | None
     usable_cpus: int
-    length: int | None = None  # of a loader, from its own __len__
+    length: int | str
 
 
 def warnings(facts: Facts) -> list[WarningSection]:
@@ -154,10 +154,10 @@ def empty_passes(facts: Facts) -> CodeAndMessage:
 
 
 def wrong_length(facts: Facts) -> CodeAndMessage:
-    """Warns of a loader whose passes are longer or shorter than its `__len__`."""
+    """Warns of passes that are longer or shorter than the length: a wrong `__len__`."""
     raw, length = facts.raw, facts.length
     if (
-        length is None
+        not isinstance(length, int)
         or not raw.counters["ended"]
         or raw.counters["epochs_per_entry"] > 1
     ):
@@ -171,8 +171,8 @@ def wrong_length(facts: Facts) -> CodeAndMessage:
         return None
     return (
         "wrong_length",
-        f"len() of the loader is {length:,}, and a pass gave {counted(other, 'element')}: "
-        "progress and steps per epoch that follow the length are wrong.",
+        f"The length is {length:,}, and a pass gave {counted(other, 'element')}: progress "
+        "and steps per epoch that follow the length are wrong.",
     )
 
 

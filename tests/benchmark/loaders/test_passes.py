@@ -60,9 +60,7 @@ def test_a_wrong_length_is_warned_of(length, counts, passes, gave):
     result = measure(loader, Settings(passes=passes, memcpy=False))
 
     message = warning(result, "wrong_length")
-    assert message.startswith(
-        f"len() of the loader is {length:,}, and a pass gave {gave} "
-    )
+    assert message.startswith(f"The length is {length:,}, and a pass gave {gave} ")
 
 
 def test_nothing_is_warned_of_when_length_and_passes_are_right():

@@ -34,6 +34,7 @@ def facts(steady=SURE, counters=COUNTERS, **others):
         "calibration": None,
         "others": 0.0,
         "usable_cpus": 2,
+        "length": "unknown",
     }
     return warn.Facts(**{**known, **others})
 
