@@ -93,3 +93,52 @@ def test_accumulation_needs_a_multiple_of_the_mini_batches():
 
     with pytest.raises(tf.errors.FailedPreconditionError, match="multiple"):
         trained(make, 4)
+
+
+def pipelined(make, in_scope):
+    """The variables of two stages after two updates."""
+    models.configure(2)
+    strategy = ipu.IPUStrategy()
+    optimizer = None if in_scope else make()
+    rows = np.arange(32, dtype=np.float32).reshape(16, 2) / 32
+    with strategy.scope():
+        optimizer = make() if in_scope else optimizer
+        first = tf.Variable([[0.1, 0.2], [0.3, 0.4]])
+        second = tf.Variable([[0.5], [0.6]])
+        data = tf.data.Dataset.from_tensor_slices(rows).batch(1, drop_remainder=True)
+        infeed = ipu.IPUInfeedQueue(data)
+        outfeed = ipu.IPUOutfeedQueue()
+
+        def optimize(loss):
+            return ipu.pipelining_ops.OptimizerFunctionOutput(
+                optimizer, loss, variables=[first, second]
+            )
+
+        @tf.function(jit_compile=True)
+        def program():
+            ipu.pipelining_ops.pipeline(
+                [lambda x: x @ first, lambda h: tf.reduce_sum((h @ second - 1.0) ** 2)],
+                gradient_accumulation_count=8,
+                repeat_count=2,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+                optimizer_function=optimize,
+            )
+
+        infeed.initializer  # noqa: B018
+        strategy.run(program)
+        return first.numpy(), second.numpy()
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+def test_an_optimizer_made_outside_of_the_scope_updates_a_pipeline(library):
+    """As one that was made inside."""
+
+    def make():
+        return library.optimizers.Adam(0.05)
+
+    inside, outside = pipelined(make, True), pipelined(make, False)
+
+    for one, other in zip(inside, outside, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert abs(inside[0] - [[0.1, 0.2], [0.3, 0.4]]).min() > 0.05
