@@ -8,7 +8,8 @@
 //   IPUFEED_TEST_SEED=n          the seed of every random choice and delay; by default
 //                                a random one, which is printed
 //   -DIPUFEED_TEST_SCALE=n       divides the counts, for the slow sanitizers
-//   -DIPUFEED_TEST_DELAYS        random delays at the yield points of the headers
+//   -DIPUFEED_TEST_DELAYS        random delays at the yield points of the headers; a
+//                                feeder calls check::after_a_ring after each ring's end
 #pragma once
 
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -33,6 +35,10 @@ namespace check {
 
 // Far above any healthy run of a whole program: only a deadlock gets there.
 inline constexpr int kWatchdogS = 180;
+
+// What a feeder does after the end of each of its rings, in builds with delays; set and
+// reset while no feeder has begun.
+inline std::function<void()> after_a_ring;
 
 // `count` for a plain build, less for a slow one, never 0.
 constexpr int scaled(int count) {
@@ -202,6 +208,10 @@ inline int run_tests(const char* wanted) {
 }  // namespace check
 
 #ifdef IPUFEED_TEST_DELAYS
+void ipufeed_test_ring_ended() {
+  if (check::after_a_ring) check::after_a_ring();
+}
+
 // Mostly nothing, sometimes a moment, seldom long enough for the other side to come by.
 // A sleep and no yield, see relax(). Each thread has its own numbers: a shared
 // generator would order the threads.

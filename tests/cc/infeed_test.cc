@@ -81,6 +81,36 @@ TEST(each_replica_gets_all_of_its_elements_up_to_the_end) {
   }
 }
 
+// The first ring ends, its replica stops the other one, and the second ring ends only
+// after that: the other replica still gets what its ring holds.
+TEST(a_ring_that_ends_after_the_stop_loses_nothing) {
+  constexpr int kReplicas = 2;
+  std::atomic<bool> has_read{false};
+  check::after_a_ring = [&] { until([&] { return has_read.load(); }); };
+  {
+    Source source({6}, kReplicas, 4);
+    Program program(nullptr, 0);
+    std::vector<std::int64_t> got[kReplicas];
+    const auto statuses = run_replicas(&program, kReplicas, [&](int r, Replicas*) {
+      if (r == 1) until([&] { return program.stopped(); });
+      check::Random random = random_of(16);
+      const absl::Status status =
+          read(&program, source.number(), r, kAll, &got[r], &random);
+      if (r == 1) has_read = true;
+      return status;
+    });
+    for (int r = 0; r < kReplicas; ++r) {
+      CHECK_EQ(statuses[static_cast<std::size_t>(r)].code(),
+               absl::StatusCode::kOutOfRange);
+      CHECK_EQ(got[r].size(), std::size_t{3});
+      for (std::int64_t n = 0; n < 3; ++n) {
+        CHECK_EQ(got[r][static_cast<std::size_t>(n)], n * kReplicas + r);
+      }
+    }
+  }
+  check::after_a_ring = nullptr;
+}
+
 TEST(programs_that_are_stopped_lose_no_whole_round_and_double_nothing) {
   check::Random random = random_of(11);
   for (int life = 0; life < kLives / 4 + 1; ++life) {

@@ -11,6 +11,7 @@
 #include "base/trace.h"
 #include "core/clock.h"
 #include "core/mutex.h"
+#include "core/test_hooks.h"
 #include "data/host_device.h"
 #include "data/payload.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -289,6 +290,7 @@ void Feeder::run() {
     } else {
       feed->fail(status);
     }
+    IPUFEED_RING_ENDED();
   }
   // First this store, then the load; the end of the process has them the other way
   // round (stop_all_feeders), and all four are seq_cst: one of the two sees the other.
