@@ -5,8 +5,8 @@
 
 Each process puts its value into its row of a tensor of zeros, and a program on the IPU sums
 these (parallel/collectives): the error of its peers names a process that has ended or
-failed. All processes call the same functions in the same order. Without peers the functions
-return the process's own values.
+failed. All processes call the same functions in the same order, which is that of one
+Session.run, too. Without peers the functions return the process's own values.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ from ipufeed.device.program import compiler
 from ipufeed.device.system import system
 from ipufeed.parallel.collectives.ops import cross_replica_sum, replication_index
 from ipufeed.programs import popdist
-from ipufeed.tf_types import DType, Tensor, TensorLike
+from ipufeed.tf_types import DType, Graph, Tensor, TensorLike
 
 # Dtypes that are summed directly; other numbers are cast to int32 for the sum.
 _SUMMED = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 _SIZES = 13  # of a shape that peers are sent
 _CAST = ("bool", "int8", "uint8", "int16", "uint16")
+# The number of a collective, at its ops in a version 1 graph.
+_NUMBER_ATTR = "_ipufeed_collective"
 
 
 def size() -> int:
@@ -185,9 +188,27 @@ def _gather(value: TensorLike) -> Tensor:
             if graph is None or graph.building_function:
                 gathered = _program(value.dtype, tuple(value.shape), replicas)(value)
             else:
+                stack.enter_context(_numbered(graph))
                 (gathered,) = compiler.compile(lambda x: _rows(x, replicas), [value])
         with tf.device("/device:CPU:0"):
             return tf.identity(gathered)
+
+
+@contextlib.contextmanager
+def _numbered(graph: Graph) -> Iterator[None]:
+    """Numbers the ops of a collective of a version 1 graph, in the order of its calls.
+
+    The collectives of one Session.run have this order in all processes (order_collectives
+    in cc/xla/clusters). Not those in a loop or a branch, which run with it.
+    """
+    from tensorflow.core.framework import attr_value_pb2
+
+    if graph._get_control_flow_context() is not None:
+        yield
+        return
+    number = attr_value_pb2.AttrValue(i=len(graph.get_operations()))
+    with graph._attr_scope({_NUMBER_ATTR: number}):
+        yield
 
 
 def _check_equal_shapes(value: Tensor, replicas: int) -> None:

@@ -11,7 +11,6 @@ IPUs; here both are TensorFlow's collectives (parallel/collectives/processes.py)
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +29,7 @@ from ipufeed.device.system import system
 from ipufeed.device.system.state import SYSTEM
 from ipufeed.no_effect import no_effect
 from ipufeed.programs import host_collectives, popdist
-from ipufeed.tf_types import DType, Graph, Tensor, TensorLike, Variable
+from ipufeed.tf_types import DType, Tensor, TensorLike, Variable
 
 
 class IPUDistributedVariable(values.DistributedVariable):  # type: ignore[misc]
@@ -112,23 +111,11 @@ def _from_first_process(value: Any, dtype: DType | None) -> Callable[[], Tensor]
 
     def first() -> Tensor:
         own = tf.convert_to_tensor(value() if callable(value) else value, dtype)
-        if tf.executing_eagerly():
-            return host_collectives.broadcast(own)
-        graph = tf.compat.v1.get_default_graph()
-        # One run of a session initialises several variables: in all processes in order.
-        last = _last_values.get(graph)
-        with tf.control_dependencies(
-            [graph.get_operation_by_name(last)] if last else []
-        ):
-            received = host_collectives.broadcast(tf.identity(own))
-        _last_values[graph] = received.op.name
-        return received
+        if not tf.executing_eagerly():
+            own = tf.identity(own)
+        return host_collectives.broadcast(own)
 
     return first
-
-
-# Graph -> the operation of the initial value that was broadcast last.
-_last_values: weakref.WeakKeyDictionary[Graph, str] = weakref.WeakKeyDictionary()
 
 
 class PopDistStrategy(IPUStrategyV1):

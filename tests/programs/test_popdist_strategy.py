@@ -95,6 +95,19 @@ def test_variables_of_version_1_have_the_values_of_the_first_process(said):
 
 
 @pytest.mark.process
+def test_collectives_of_one_run_have_one_order_in_all_processes(said):
+    """That of their calls, whichever input comes first; others are not run."""
+    for process in said[0]:
+        *runs, two = process["of one run"]
+        for run, (rows, sums, last) in enumerate(runs):
+            both = 3.0 + 2 * run
+            assert sums == [both * 10**i for i in range(4)]
+            assert rows == [[1000 * both, both]] * COUNT
+            assert last == 2.0 + run
+        assert two == [200.0, 2.0]
+
+
+@pytest.mark.process
 def test_processes_with_unlike_shapes_are_named_and_remain_in_step(said):
     """Each process gets the error, with the shapes of all, and goes on."""
     for process in said[0]:

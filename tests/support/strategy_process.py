@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,37 @@ def on_the_host() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         gathered = host.allgather(tf.constant([INDEX + 5]))
         say("in a graph", session.run(gathered).tolist())
+
+
+def of_one_run() -> None:
+    """Collectives of one run of a session, of which one is not fetched.
+
+    In one process the input of the first comes late, in the other that of the last.
+    """
+    v1 = tf.compat.v1
+
+    def late(x: Any, seconds: float) -> Any:
+        def wait(value: Any) -> Any:
+            time.sleep(seconds)
+            return value
+
+        return v1.py_func(wait, [x], tf.float32) if seconds else x
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [])
+        inputs = [late(x, 0.3 * (index == 3 * INDEX)) for index in range(4)]
+        for each in inputs:
+            each.set_shape([])
+        sums = [
+            horovod.allreduce(each * 10**i, horovod.Sum)
+            for i, each in enumerate(inputs)
+        ]
+        horovod.allreduce(v1.placeholder(tf.float32, []))
+        rows = host.allgather(tf.stack([sums[3], sums[0]]))
+        fetched = [rows, sums, host.broadcast(x, 1)]
+        said = [session.run(fetched, {x: 1.0 + INDEX + run}) for run in range(3)]
+        said.append(session.run([sums[2], rows, sums[0]], {x: 1.0})[::2])
+        say("of one run", tf.nest.map_structure(lambda each: each.tolist(), said))
 
 
 def in_version_1(strategy: Any) -> None:
@@ -188,6 +220,7 @@ def main() -> None:
             say("heard", error.message)
         os._exit(0)
     on_the_host()
+    of_one_run()
     in_version_1(strategy)
 
     def sgd() -> Any:

@@ -31,4 +31,10 @@ absl::Status launch_clusters(const tensorflow::GraphOptimizationPassOptions& opt
 // take them apart for its executor.
 absl::Status keep_control_flow(const tensorflow::GraphOptimizationPassOptions& options);
 
+// Orders the programs of a run that exchange values with other processes
+// (host_collectives.py), by their numbers: without a dependency between them they would
+// start in any order, and all processes must start the same one first. Only those of
+// this run: one that is not fetched is not run.
+absl::Status order_collectives(const tensorflow::GraphOptimizationPassOptions& options);
+
 }  // namespace ipufeed

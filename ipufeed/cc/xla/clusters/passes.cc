@@ -237,6 +237,7 @@ class RefuseReferences : public Pass<refuse_references> {};
 class KeepControlFlow : public Pass<keep_control_flow> {};
 class MarkClusters : public Pass<mark_clusters> {};
 class LaunchClusters : public Pass<launch_clusters> {};
+class OrderCollectives : public Pass<order_collectives> {};
 
 using tensorflow::OptimizationPassRegistry;
 
@@ -249,6 +250,8 @@ REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 48,
                       MarkClusters);
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 55,
                       LaunchClusters);
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 56,
+                      OrderCollectives);
 
 }  // namespace
 
