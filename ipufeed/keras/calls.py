@@ -110,7 +110,8 @@ def fit(
                     *(called.on_train_batch_begin, called.on_train_batch_end),
                 )
             )
-            logs = kit.numbers(results[-1])
+            # Nested, as Keras has them: its callbacks flatten them, in order of the names.
+            logs = dict(results[-1])
             if validation is not None and model._should_eval(epoch, validation_freq):
                 logs.update(_validate(model, state, validation, called))
             called.on_epoch_end(epoch, logs)

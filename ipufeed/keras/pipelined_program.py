@@ -93,14 +93,20 @@ def check_depth(model: KerasModel, state: ModelState, mode: str, steps: int) -> 
     multiple, least = possible_counts(schedule, io_tiles)
     suit = f"{least} or more" if multiple == 1 else f"{least} and its multiples"
     why = " on IPUs with I/O tiles" if io_tiles else ""
-    name, remedy = "steps_per_execution", "Compile with another number"
+    found = f"`steps_per_execution` is {count}"
+    remedy = (
+        "Compile with another number, or call `set_pipelining_options` with another"
+    )
     if mode == "fit":
-        name = "gradient_accumulation_steps_per_replica"
-        remedy = "Call `set_pipelining_options` with another number"
+        found = f"`gradient_accumulation_steps_per_replica` is {count}"
+        remedy = "Call `set_pipelining_options` with another number, or with another"
+    elif count < state.kit.steps_per_execution(model):
+        found = f"the data have {count}"
+        remedy = f"Give more or smaller batches, or {call}"
     raise ValueError(
         f"The model {model.name} has {own.stages} pipeline stages, whose {kind.name} "
-        f"schedule in {mode}{why} suits {suit} mini-batches, but `{name}` is {count}. "
-        f"{remedy}, or with another `pipeline_schedule`."
+        f"schedule in {mode}{why} suits {suit} mini-batches, but {found}. {remedy} "
+        "`pipeline_schedule`."
     )
 
 

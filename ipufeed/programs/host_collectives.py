@@ -255,7 +255,7 @@ def _program(dtype: DType, shape: tuple[int, ...], replicas: int) -> Tensor:
         jit_compile=True,
         autograph=False,
         input_signature=[tf.TensorSpec(shape, dtype)],
-    )
+    ).get_concrete_function()  # TensorFlow warns of many traces of one function
 
 
 def _rows(value: TensorLike, replicas: int) -> Tensor:

@@ -1,5 +1,6 @@
 """What the scopes promise: where ops go, and what is noted at them."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
@@ -148,8 +149,12 @@ def test_frontend_attributes_are_noted_at_the_ops_inside(graph):
             lambda: scopes.partials_type(tf.float32),
             *("PARTIALS_TYPE", "F32", "PRIMITIVE_TYPE_INVALID"),
         ),
+        (
+            lambda: scopes.partials_type(np.float16),
+            *("PARTIALS_TYPE", "F16", "PRIMITIVE_TYPE_INVALID"),
+        ),
     ],
-    ids=["any", "rounding", "no rounding", "half", "single"],
+    ids=["any", "rounding", "no rounding", "half", "single", "NumPy's half"],
 )
 def test_a_frontend_attribute_is_restored(graph, scope, name, value, after):
     """After the scope ops have the requested device, and a program with it runs."""

@@ -175,7 +175,7 @@ def partials_type(override_type: DType) -> Iterator[None]:
     """Sets the dtype of partial sums, as an attribute of the ops. No effect; it warns.
 
     Args:
-        override_type: tf.float32 or tf.float16.
+        override_type: tf.float32 or tf.float16, also of NumPy or as a str.
 
     Raises:
         ValueError: Another dtype.
@@ -183,7 +183,8 @@ def partials_type(override_type: DType) -> Iterator[None]:
     import tensorflow as tf
 
     names = {tf.float16: "F16", tf.float32: "F32"}
-    if override_type not in names:
+    # By equality: the hashes of NumPy's dtypes are others.
+    if override_type not in list(names):
         raise ValueError(
             "Only support float16, float32, provided "
             f"{getattr(override_type, 'name', override_type)}"

@@ -207,7 +207,7 @@ def pipeline(
     output_dtype = check_dtype(accumulate_outfeed_dtype, OUTPUTS, "tensor")
     offload_state = offloads(offload_weight_update_variables)
     check_sharded_state(replicated_optimizer_state_sharding, offload_state)
-    if tf.executing_eagerly():
+    if not _is_in_program():
         raise RuntimeError(
             "pipeline() builds a part of a program: call it inside ipu_compiler.compile, "
             "or a tf.function with jit_compile=True."
@@ -365,3 +365,18 @@ def _program_prefix(name: str | None) -> str:
     outer = author_name(outside_compilation.program_name())
     words = [] if outer in ANONYMOUS else [outer]
     return re.sub(r"[^A-Za-z0-9]+", "_", "_".join([*words, name or "pipeline"]))
+
+
+def _is_in_program() -> bool:
+    """Whether this is called in a function, or in a computation that is compiled."""
+    import tensorflow as tf
+    from tensorflow.python.ops import control_flow_util
+
+    if tf.executing_eagerly():
+        return False
+    graph = tf.compat.v1.get_default_graph()
+    return (
+        graph.building_function
+        or outside_compilation.current_program() is not None
+        or control_flow_util.GraphOrParentsInXlaContext(graph)
+    )

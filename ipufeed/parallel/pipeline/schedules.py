@@ -47,6 +47,9 @@ class PipelineSchedule(enum.IntEnum):
     Interleaved = 1
     Sequential = 2
 
+    # Of an IntEnum Python 3.11 gives the number, and programs split this at the dot.
+    __str__ = enum.Enum.__str__
+
 
 @dataclass(frozen=True)
 class Position:

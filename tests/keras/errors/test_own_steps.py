@@ -6,6 +6,7 @@ import keras
 import keras_models as models
 import numpy as np
 import pytest
+import tensorflow as tf
 
 
 def own_step(kind, scale=1.0):
@@ -72,3 +73,41 @@ def test_an_optimizer_of_keras3_accumulates_in_an_own_step(strategy):
 
     for stock, ours in zip(*found, strict=True):
         np.testing.assert_allclose(ours, stock, 1e-5, 1e-6)
+
+
+def test_logs_have_the_order_of_stock_keras(strategy, kind):
+    """In callbacks of batches and epochs, and in the History, of a step's nested logs."""
+
+    class Own(kind.Model):
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                found = self(x, training=True)
+                loss = tf.reduce_mean(tf.square(tf.cast(y, found.dtype) - found))
+            weights = self.trainable_variables
+            gradients = tape.gradient(loss, weights)
+            self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+            return {"z": loss, "nested": {"y": loss + 1, "a": loss + 2}, "b": loss}
+
+    class Order(kind.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs):
+            self.batch = list(logs)
+
+        def on_epoch_end(self, epoch, logs):
+            self.epoch = list(logs)
+
+    orders = []
+    for each in (contextlib.nullcontext(), strategy):
+        with contextlib.ExitStack() as stack:
+            if each is strategy:
+                model = make(kind, Own, strategy, steps_per_execution=4)
+            else:
+                stack.enter_context(each)
+                inputs = kind.Input((models.FEATURES,))
+                model = Own(inputs, kind.layers.Dense(1)(inputs))
+                model.compile(kind.optimizers.SGD(0.01), "mse")
+            order = Order()
+            data = models.dataset()
+            model.fit(data, verbose=0, shuffle=False, callbacks=[order])
+        orders.append([order.batch, order.epoch, list(model.history.history)])
+    assert orders[0] == orders[1]

@@ -73,6 +73,9 @@ def test_a_depth_of_other_calls_and_of_io_tiles(two_ipus, kind):
         ):
             call(models.dataset(), verbose=0)
     model.compile("sgd", "mse", steps_per_execution=8)
+    for call in (model.evaluate, model.predict):
+        with pytest.raises(ValueError, match=r"the data have 1\. Give more or smaller"):
+            call(models.dataset().take(1), verbose=0)
     config = IPUConfig()
     config.auto_select_ipus = 2
     config.io_tiles.num_io_tiles = 64

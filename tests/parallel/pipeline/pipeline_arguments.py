@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from ipufeed.device.program.outside_compilation import building
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUOutfeedQueue
@@ -23,8 +24,8 @@ def no_optimizer(*arguments):
 
 
 def build(stages=None, count=4, **arguments):
-    """Builds a pipeline in a graph."""
-    with tf.Graph().as_default():
+    """Builds a pipeline in a graph, as a part of a program that is not compiled."""
+    with tf.Graph().as_default(), building(traced=False):
         arguments.setdefault("inputs", [v1.placeholder(tf.float32, [2])])
         return pipeline(two_stages() if stages is None else stages, count, **arguments)
 

@@ -1,5 +1,7 @@
 """Arguments of `pipeline` that contradict each other, its stages or its IPUs."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +17,8 @@ from pipeline_arguments import (
 )
 from replicated import on
 
+from ipufeed.device.program.outside_compilation import building
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.parallel.optimizers.accumulation import GradientAccumulationOptimizerV2
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUOutfeedQueue
@@ -46,7 +50,7 @@ def test_sums_need_a_queue_that_keeps_all():
 
 def test_a_tensor_that_is_not_an_argument_is_named():
     """A stage gets its tensors through `inputs`, or the infeed."""
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), building(traced=False):
         outside = v1.placeholder(tf.float32, [2], name="outside")
         with pytest.raises(
             ValueError,
@@ -226,7 +230,10 @@ def test_a_stage_that_takes_other_arguments_is_named(case):
         build(stages, inputs=[tf.zeros([2]).numpy()] * 2, count=6)
 
 
-def test_eager_mode_is_refused_with_the_remedy():
-    """A pipeline is a part of a program."""
-    with pytest.raises(RuntimeError, match="jit_compile=True"):
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_a_pipeline_outside_of_a_program_is_refused_with_the_remedy(mode):
+    """It is a part of one; a version 1 graph as such is none, also on an IPU."""
+    scope = contextlib.nullcontext() if mode == "eager" else tf.Graph().as_default()
+    words = pytest.raises(RuntimeError, match="jit_compile=True")
+    with scope, ipu_scope("/device:IPU:0"), words:
         pipeline(two_stages(), 4, inputs=[1.0])

@@ -6,6 +6,7 @@ import tensorflow as tf
 from models import WIDTH, data, loss_of, v1, weights
 from replicated import configure, on
 
+from ipufeed.device.program.outside_compilation import building
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.optimizers.captured import (
     GradientCaptureContext,
@@ -238,7 +239,7 @@ def test_a_queue_without_a_marked_tensor_is_refused():
     """It would never get anything."""
     configure(2)
     arguments = {"captured_gradient_outfeed": IPUOutfeedQueue()}
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), building(traced=False):
         weight = v1.get_variable("w", [2], use_resource=True)
 
         def output(loss):

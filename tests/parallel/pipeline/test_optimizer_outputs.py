@@ -8,6 +8,7 @@ import tensorflow as tf
 from pipeline_arguments import V1, build, identity, outfeed, v1
 from replicated import on
 
+from ipufeed.device.program.outside_compilation import building
 from ipufeed.parallel.optimizers.accumulation import GradientAccumulationOptimizerV2
 from ipufeed.parallel.optimizers.captured import (
     GradientCaptureContext,
@@ -322,7 +323,7 @@ def test_an_infeed_is_spread_or_given_by_name():
         seen.append((left.shape.as_list(), right.shape.as_list()))
         return x
 
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), building(traced=False):
         queue = IPUInfeedQueue(
             tf.data.Dataset.from_tensors({"left": [1.0], "right": [1.0, 2.0]})
         )

@@ -50,7 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m ipufeed.benchmark",
         description=textwrap.dedent(
             """\
-            Measures how fast a tf.data pipeline delivers elements to training.
+            Measures how fast a tf.data pipeline, or another loader (PyTorch, Grain, SPDL,
+            Ray, Hugging Face, Keras, a generator), delivers elements to training.
 
             stdout is the result as JSON and nothing else; a summary, progress, and
             the output of the dataset's file go to stderr."""
@@ -64,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="?",
         metavar="FILE[:NAME]",
         help="a Python file that defines `dataset`, or a function like make_dataset() "
-        "that returns one; without it a built-in pipeline of JPEGs in TFRecords is "
+        "that returns the dataset or loader; without it a built-in pipeline of JPEGs in TFRecords is "
         "measured",
     )
     parser.add_argument(

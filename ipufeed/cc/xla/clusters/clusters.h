@@ -31,6 +31,13 @@ absl::Status launch_clusters(const tensorflow::GraphOptimizationPassOptions& opt
 // take them apart for its executor.
 absl::Status keep_control_flow(const tensorflow::GraphOptimizationPassOptions& options);
 
+// Keeps TensorFlow's Grappler from inlining the functions that a version 1 graph with
+// an IPU calls: it then places the graph again by the kernels for the name IPU, of which
+// most operations have none, and the rest, with the variables, goes to the CPU. The mark
+// is removed behind Grappler.
+absl::Status keep_calls(const tensorflow::GraphOptimizationPassOptions& options);
+absl::Status release_calls(const tensorflow::GraphOptimizationPassOptions& options);
+
 // Orders the programs of a run that exchange values with other processes
 // (host_collectives.py), by their numbers: without a dependency between them they would
 // start in any order, and all processes must start the same one first. Only those of

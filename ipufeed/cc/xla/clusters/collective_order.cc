@@ -18,9 +18,9 @@ using tensorflow::GraphOptimizationPassOptions;
 using tensorflow::Node;
 
 // The same in host_collectives.py, which numbers the ops of each such program.
-constexpr char kNumber[] = "_ipufeed_collective";
+constexpr char kCollectiveNumber[] = "_ipufeed_collective";
 
-struct Collective {
+struct NumberedProgram {
   std::int64_t number = 0;
   Node* program = nullptr;
   absl::flat_hash_set<const Node*> before;  // that it needs
@@ -36,7 +36,7 @@ std::int64_t number_of(const Node& node, const GraphOptimizationPassOptions& opt
   std::int64_t number = -1;
   if (function == nullptr) return number;
   for (const tensorflow::NodeDef& each : function->node_def()) {
-    if (tensorflow::TryGetNodeAttr(each, kNumber, &number)) break;
+    if (tensorflow::TryGetNodeAttr(each, kCollectiveNumber, &number)) break;
   }
   return number;
 }
@@ -46,29 +46,29 @@ std::int64_t number_of(const Node& node, const GraphOptimizationPassOptions& opt
 absl::Status order_collectives(const GraphOptimizationPassOptions& options) {
   if (options.graph == nullptr || options.flib_def == nullptr) return absl::OkStatus();
   Graph* const graph = options.graph->get();
-  std::vector<Collective> left;
+  std::vector<NumberedProgram> left;
   for (Node* node : graph->op_nodes()) {
     const std::int64_t number = number_of(*node, options);
     if (number >= 0) left.push_back({number, node, {}});
   }
   if (left.size() < 2) return absl::OkStatus();
   absl::flat_hash_set<const Node*> programs;
-  for (const Collective& each : left) programs.insert(each.program);
-  for (Collective& each : left) {
+  for (const NumberedProgram& each : left) programs.insert(each.program);
+  for (NumberedProgram& each : left) {
     const Node* const from[] = {each.program};
     const std::function<void(const Node*)> enter = [&](const Node* node) {
       if (node != each.program && programs.contains(node)) each.before.insert(node);
     };
     tensorflow::ReverseDFSFrom(*graph, from, enter, nullptr);
   }
-  absl::c_sort(left, [](const Collective& one, const Collective& other) {
+  absl::c_sort(left, [](const NumberedProgram& one, const NumberedProgram& other) {
     return one.number < other.number;
   });
   // By number, but behind what a program needs: an edge against the graph's own order
   // would be a circle.
   Node* last = nullptr;
   while (!left.empty()) {
-    auto next = absl::c_find_if(left, [&](const Collective& each) {
+    auto next = absl::c_find_if(left, [&](const NumberedProgram& each) {
       return absl::c_none_of(each.before,
                              [&](const Node* node) { return programs.contains(node); });
     });

@@ -234,6 +234,8 @@ class Pass : public tensorflow::GraphOptimizationPass {
 };
 
 class RefuseReferences : public Pass<refuse_references> {};
+class KeepCalls : public Pass<keep_calls> {};
+class ReleaseCalls : public Pass<release_calls> {};
 class KeepControlFlow : public Pass<keep_control_flow> {};
 class MarkClusters : public Pass<mark_clusters> {};
 class LaunchClusters : public Pass<launch_clusters> {};
@@ -242,6 +244,9 @@ class OrderCollectives : public Pass<order_collectives> {};
 using tensorflow::OptimizationPassRegistry;
 
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 4, RefuseReferences);
+// Before and after Grappler.
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_PLACEMENT, 5, KeepCalls);
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 0, ReleaseCalls);
 // Before TensorFlow lowers functional control flow, in phase 10.
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 5, KeepControlFlow);
 // Before and after TensorFlow's EncapsulateSubgraphsPass, in phase 50, and behind its
