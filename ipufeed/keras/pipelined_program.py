@@ -93,10 +93,9 @@ def check_depth(model: KerasModel, state: ModelState, mode: str, steps: int) -> 
     multiple, least = possible_counts(schedule, io_tiles)
     suit = f"{least} or more" if multiple == 1 else f"{least} and its multiples"
     why = " on IPUs with I/O tiles" if io_tiles else ""
+    call = "call `set_pipelining_options` with another"
     found = f"`steps_per_execution` is {count}"
-    remedy = (
-        "Compile with another number, or call `set_pipelining_options` with another"
-    )
+    remedy = f"Compile with another number, or {call}"
     if mode == "fit":
         found = f"`gradient_accumulation_steps_per_replica` is {count}"
         remedy = "Call `set_pipelining_options` with another number, or with another"

@@ -65,8 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="?",
         metavar="FILE[:NAME]",
         help="a Python file that defines `dataset`, or a function like make_dataset() "
-        "that returns the dataset or loader; without it a built-in pipeline of JPEGs in TFRecords is "
-        "measured",
+        "that returns the dataset or loader; without it a built-in pipeline of JPEGs "
+        "in TFRecords is measured",
     )
     parser.add_argument(
         "--set",

@@ -32,9 +32,9 @@ absl::Status launch_clusters(const tensorflow::GraphOptimizationPassOptions& opt
 absl::Status keep_control_flow(const tensorflow::GraphOptimizationPassOptions& options);
 
 // Keeps TensorFlow's Grappler from inlining the functions that a version 1 graph with
-// an IPU calls: it then places the graph again by the kernels for the name IPU, of which
-// most operations have none, and the rest, with the variables, goes to the CPU. The mark
-// is removed behind Grappler.
+// an IPU calls: it then places the graph again by the kernels for the name IPU, of
+// which most operations have none, and the rest, with the variables, goes to the CPU.
+// The mark is removed behind Grappler.
 absl::Status keep_calls(const tensorflow::GraphOptimizationPassOptions& options);
 absl::Status release_calls(const tensorflow::GraphOptimizationPassOptions& options);
 
