@@ -47,6 +47,7 @@ def on_the_host() -> None:
     handler = logging.Handler("WARNING")
     handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("ipufeed").addHandler(handler)
+    tf.get_logger().addHandler(handler)
     for dtype in ("float32", "float16", "int32", "int64", "bool", "uint8", "float64"):
         value = np.array([INDEX, 1 + INDEX, 0]).astype(dtype)
         say(f"gather {dtype}", host.allgather(value).numpy().tolist())
@@ -92,6 +93,9 @@ def of_one_run() -> None:
 
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [])
+        # Before all others by its number, and behind the last sum by what it needs.
+        needs = tf.identity(x)
+        first = horovod.allreduce(needs, horovod.Sum)
         inputs = [late(x, 0.3 * (index == 3 * INDEX)) for index in range(4)]
         for each in inputs:
             each.set_shape([])
@@ -99,9 +103,10 @@ def of_one_run() -> None:
             horovod.allreduce(each * 10**i, horovod.Sum)
             for i, each in enumerate(inputs)
         ]
+        needs.op._add_control_input(sums[3].op)
         horovod.allreduce(v1.placeholder(tf.float32, []))
         rows = host.allgather(tf.stack([sums[3], sums[0]]))
-        fetched = [rows, sums, host.broadcast(x, 1)]
+        fetched = [rows, [first, *sums], host.broadcast(x, 1)]
         said = [session.run(fetched, {x: 1.0 + INDEX + run}) for run in range(3)]
         said.append(session.run([sums[2], rows, sums[0]], {x: 1.0})[::2])
         say("of one run", tf.nest.map_structure(lambda each: each.tolist(), said))

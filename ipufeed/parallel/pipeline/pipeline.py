@@ -370,13 +370,8 @@ def _program_prefix(name: str | None) -> str:
 def _is_in_program() -> bool:
     """Whether this is called in a function, or in a computation that is compiled."""
     import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
 
     if tf.executing_eagerly():
         return False
     graph = tf.compat.v1.get_default_graph()
-    return (
-        graph.building_function
-        or outside_compilation.current_program() is not None
-        or control_flow_util.GraphOrParentsInXlaContext(graph)
-    )
+    return graph.building_function or outside_compilation.current_program() is not None

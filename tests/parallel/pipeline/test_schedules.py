@@ -31,6 +31,15 @@ def rows(schedule: Schedule, count: int) -> list[str]:
     return lines
 
 
+def test_schedules_are_shown_by_their_names():
+    """Also from Python 3.11 on, where an IntEnum is shown as its number."""
+    assert [str(each) for each in PipelineSchedule] == [
+        "PipelineSchedule.Grouped",
+        "PipelineSchedule.Interleaved",
+        "PipelineSchedule.Sequential",
+    ]
+
+
 def test_grouped_training_runs_all_of_a_devices_stages_in_each_step():
     """Two stages, four mini-batches: ramp-up, one full step, ramp-down."""
     schedule = Schedule(GROUPED, ((0,), (1,)), training=True)
