@@ -3,11 +3,13 @@
 import keras
 import numpy as np
 import pytest
+import small_model
 import tensorflow as tf
 from accumulating import INNER, V2, v1
 
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.executable.store import counters
 from ipufeed.keras.optimizers import wrappers
 from ipufeed.parallel.optimizers import accumulation, optimizers
 from ipufeed.parallel.optimizers.arguments import (
@@ -91,6 +93,29 @@ def test_accumulators_are_none_of_the_program_s_variables(wrap):
             momentum = 0.9 * momentum + 6.0
             expected -= 0.1 * momentum
         assert session.run(weight) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("build", [compiler.compile, lambda program: program()])
+def test_a_loop_is_compiled_once(build):
+    """Whether `compile` makes the program, or the graph is compiled as a whole.
+
+    To XLA an accumulator that exists since the first run would be one more input.
+    """
+    with tf.Graph().as_default(), v1.Session() as session:
+        with ipu_scope("/device:IPU:0"):
+            weight = v1.get_variable("weight", initializer=tf.constant(2.0))
+
+            def body():
+                return V2(INNER["descent"](), 2).minimize(3.0 * weight)
+
+            program = build(lambda: loops.repeat(4, body))
+        session.run(v1.global_variables_initializer())
+        before = counters.stats().compiles
+        for _ in range(3):
+            session.run(program)
+        assert counters.stats().compiles - before == 1
+        trained = 2.0 - 3 * 4 * 3.0 * small_model.RATE
+        assert session.run(weight) == pytest.approx(trained, abs=1e-5)
 
 
 @pytest.mark.parametrize("style", [("function", "xla")], indirect=True)

@@ -2,8 +2,9 @@
 
 They are in no collection, so that savers, checkpoints and initializers do not see them. An
 initial value is not needed: a sum begins with its first mini-batch. In a version 1 graph
-the program writes zeros before the loop, since TensorFlow refuses to read an uninitialized
-variable.
+a pass makes them before the program's first run (program_state.cc), which is then compiled
+as later runs are. Where no program is compiled, zeros are written before the loop:
+TensorFlow refuses to read a variable without a value.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Accumulator:
             with tf.init_scope():
                 is_initialized = tf.executing_eagerly()
             if not is_initialized:
+                _mark_program_state(self._variable.handle.op)
                 loop.at_start(lambda op: self._begin_with_zeros(op, shape, dtype))
 
     def _begin_with_zeros(self, before: Operation, shape: Shape, dtype: DType) -> None:
@@ -77,3 +79,8 @@ class Accumulator:
         """Stores a sum; returns the operation, or nothing in eager mode."""
         stored = self._variable.assign(total, read_value=False)
         return [] if stored is None else [stored]
+
+
+def _mark_program_state(handle: Operation) -> None:
+    """Marks a variable's handle for program_state.cc."""
+    handle._set_attr("_ipufeed_program_state", _v1.AttrValue(b=True))

@@ -44,4 +44,9 @@ absl::Status release_calls(const tensorflow::GraphOptimizationPassOptions& optio
 // this run: one that is not fetched is not run.
 absl::Status order_collectives(const tensorflow::GraphOptimizationPassOptions& options);
 
+// Makes the variables that belong to a program before its first run, which is then the
+// same program as later ones: to XLA a variable without a value is another input.
+absl::Status make_program_state(
+    const tensorflow::GraphOptimizationPassOptions& options);
+
 }  // namespace ipufeed

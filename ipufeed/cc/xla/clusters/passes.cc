@@ -240,6 +240,7 @@ class KeepControlFlow : public Pass<keep_control_flow> {};
 class MarkClusters : public Pass<mark_clusters> {};
 class LaunchClusters : public Pass<launch_clusters> {};
 class OrderCollectives : public Pass<order_collectives> {};
+class MakeProgramState : public Pass<make_program_state> {};
 
 using tensorflow::OptimizationPassRegistry;
 
@@ -257,6 +258,8 @@ REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 55,
                       LaunchClusters);
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 56,
                       OrderCollectives);
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 57,
+                      MakeProgramState);
 
 }  // namespace
 
