@@ -30,8 +30,8 @@ def same_weights(one, other, inputs):
             lambda: keras.layers.GRU(5, return_sequences=True),
         ),
         (
-            lambda: ipu_layers.SerialDense(5, 2, "kernel_rows", activation="relu"),
-            lambda: keras.layers.Dense(5, activation="relu"),
+            lambda: ipu_layers.SerialDense(4, 2, "kernel_rows", activation="relu"),
+            lambda: keras.layers.Dense(4, activation="relu"),
         ),
         (
             lambda: ipu_layers.LayerNorm(),
@@ -134,6 +134,18 @@ def test_checkpoints_and_dropout_in_a_model_on_the_ipu():
             lambda: ipu_layers.SerialDense(3, 1, "rows"),
             ValueError,
             "must be one of input",
+        ),
+        *(
+            (
+                lambda dimension=dimension: ipu_layers.SerialDense(3, 5, dimension)(x),
+                ValueError,
+                rf"\(5\) must divide the size of {dimension} \({size}\)",
+            )
+            for dimension, size in (
+                ("input_columns", x.shape[0] * x.shape[1]),
+                ("input_rows_kernel_columns", x.shape[2]),
+                ("kernel_rows", 3),
+            )
         ),
         (lambda: ipu_layers.Dropout(0.1, seed=(1, 2, 3)), ValueError, "a pair of ints"),
         (

@@ -210,6 +210,7 @@ PARAMETERS = {
     "keras.layers.SerialDense": (
         "units serialization_factor:warns serialization_dimension activation **kwargs"
     ),
+    "keras.layers.SerialDense.call": "inputs",
     "ops.f8_ops.QuarterTensor": "data metadata",
     "ops.f8_ops.QuarterTensor.assign": "values",
     "ops.f8_ops.canonicalise_input": "inp expected_rank name:label",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ipufeed.checks import check_flags
@@ -147,7 +148,8 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
         **kwargs: See keras.layers.Dense.
 
     Raises:
-        ValueError: The factor or the dimension is invalid.
+        ValueError: The factor or the dimension is invalid; when it is called: the factor
+            does not divide the size of the dimension.
     """
 
     def __init__(
@@ -175,6 +177,22 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
         self.serialization_factor = serialization_factor
         self.serialization_dimension = serialization_dimension
         super().__init__(units, activation=activation, **kwargs)
+
+    def call(self, inputs: Nest) -> Nest:
+        """Returns the product, with bias and activation."""
+        *batch, columns = inputs.shape
+        size = {
+            "input_columns": None if None in batch else math.prod(batch),
+            "input_rows_kernel_columns": columns,
+            "kernel_rows": self.units,
+        }[self.serialization_dimension]
+        if size is not None and size % self.serialization_factor:
+            raise ValueError(
+                f"`serialization_factor` ({self.serialization_factor}) must divide the "
+                f"size of {self.serialization_dimension} ({size}): the inputs are "
+                f"{tuple(inputs.shape)}, `units` is {self.units}."
+            )
+        return super().call(inputs)
 
     def get_config(self) -> Config:
         """See keras.layers.Layer."""
