@@ -44,6 +44,11 @@ def right_value(argument, rank=None):
         for size in shape:
             variant = tf.stack([variant] * size)
         return variant
+    if argument.type == types_pb2.DT_RESOURCE:
+        handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="raw")
+        for size in shape:
+            handle = tf.stack([handle] * size)
+        return handle
     dtype = tf.as_dtype(argument.type)
     if dtype == tf.string:
         return tf.fill(shape, "x")
@@ -65,6 +70,7 @@ ATTRIBUTES = {
     "result_types": [tf.float32],
     "result_shapes": [[2]],
     "type": tf.float32,
+    "shape": [2],
     "string": "x",
     "int": 1,
     "bool": True,

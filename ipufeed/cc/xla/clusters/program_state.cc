@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/kernels.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/graph/graph.h"
 #include "xla/clusters/clusters.h"
 #include "xla/clusters/compilable.h"
@@ -36,7 +36,10 @@ REGISTER_OP("IpufeedProgramState")
     .Attr("dtype: type")
     .Attr("shape: shape")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle unused;
+      return c->WithRank(c->input(0), 0, &unused);
+    })
     .Doc("Makes a variable of a program, of zeros, unless it has a value.");
 
 class ProgramStateOp : public Kernel {
