@@ -6,6 +6,8 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from replicated import on
+from styles import only
 
 from ipufeed.programs.buffer_dataset import BufferDataset
 from ipufeed.programs.exporting import (
@@ -180,6 +182,29 @@ def test_a_buffer_dataset_has_whole_groups(structure):
         tf.nest.map_structure(np.testing.assert_array_equal, one, other)
     with pytest.raises(tf.errors.InvalidArgumentError, match="greater than zero"):
         BufferDataset(dataset, 0)
+
+
+@pytest.mark.usefixtures("clean_system")
+@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("known", [True, False], ids=["length", "no length"])
+def test_a_buffer_dataset_feeds_a_program(style, known):
+    """Two groups of two of five elements, and then it ends, as any dataset does."""
+
+    def make_dataset():
+        dataset = tf.data.Dataset.range(5 if known else 6)
+        if not known:
+            dataset = dataset.filter(lambda i: i < 5)
+        return BufferDataset(dataset.map(lambda i: tf.cast(i, tf.float32)), 2)
+
+    with on(1, style) as ready:
+        infeed = ready.feed(make_dataset)
+        run = ready.build(
+            lambda n: ready.repeat(n, lambda total, x: total + x, [0.0], infeed),
+            np.int32(4),
+        )
+        assert only(run(np.int32(4))) == 0 + 1 + 2 + 3
+        with pytest.raises(tf.errors.OutOfRangeError):
+            run(np.int32(1))
 
 
 def test_a_dataset_or_an_infeed_is_exported(tmp_path):
