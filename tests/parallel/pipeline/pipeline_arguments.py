@@ -25,9 +25,7 @@ def no_optimizer(*arguments):
 
 
 def build(stages=None, count=4, style="graph", **arguments):
-    """Builds a pipeline as a part of a program that is not compiled: of a graph, or of a
-    tf.function.
-    """
+    """Builds a pipeline as a part of a graph that is not compiled, or of a tf.function."""
     stages = two_stages() if stages is None else stages
     if style == "function":
 
