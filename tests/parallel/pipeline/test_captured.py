@@ -349,7 +349,7 @@ def test_the_innermost_context_gets_them(style):
 
 @pytest.mark.parametrize("style", ["eager", *STYLES])
 def test_outside_of_contexts_gradients_are_refused(style):
-    """The values alone are not; a tape of TensorFlow's is no context."""
+    """The values alone are not; so it is in TensorFlow's own tape."""
 
     def net(x):
         return [capture_upstream_gradients(x, tag="x") ** 2]
