@@ -155,11 +155,16 @@ def test_names_must_be_the_same_on_both_sides(tmp_path):
     assert (float(b), float(c)) == (2.0, 0.0)
 
 
-def test_a_handle_is_known_by_its_name():
+@pytest.mark.parametrize("style", ["graph", "eager"])
+def test_a_handle_is_known_by_its_name(style):
     """One string of shape [1] for each variable."""
-    with tf.Graph().as_default(), v1.Session() as session:
-        variable = v1.get_variable("thisIsTheName", [], use_resource=True)
-        (found,) = session.run(get_variable_handles([variable]))
+    if style == "eager":
+        handles = get_variable_handles([tf.Variable(1.0, name="thisIsTheName")])
+        (found,) = [each.numpy() for each in handles]
+    else:
+        with tf.Graph().as_default(), v1.Session() as session:
+            variable = v1.get_variable("thisIsTheName", [], use_resource=True)
+            (found,) = session.run(get_variable_handles([variable]))
 
     assert found.tolist() == [b"thisIsTheName"]
 
