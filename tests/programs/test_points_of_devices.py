@@ -72,6 +72,31 @@ def test_each_compile_has_a_folder_with_one_report(style, tmp_path):
 
 
 @pytest.mark.parametrize("style", STYLES)
+def test_what_is_found_on_disk_after_a_reset_has_no_report(
+    style, tmp_path, monkeypatch
+):
+    """The reset forgets the program in memory; the file is found, and nothing compiled."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", f"--executable_cache_path={tmp_path}/cache")
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.compilation_poplar_options = {
+        "autoReport.all": "true",
+        "autoReport.directory": str(tmp_path / "reports"),
+    }
+    system.configure_ipu_system(config)
+    reset_stats()
+    with entered(style, "xla") as ready:
+        run = ready.build(lambda x: x * 2.609375, 1.0)
+        for _ in range(2):
+            assert only(run(1.0)) == 2.609375
+            system.reset_ipu_configuration()
+            system.configure_ipu_system(config)
+
+    assert (stats().compiles, stats().disk_hits) == (1, 1)
+    assert len(list(tmp_path.glob("reports/*/profile.pop"))) == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
 def test_programs_that_alternate_are_loaded_each_time(style):
     """An IPU holds one; none is compiled again."""
     configure(1)
