@@ -49,11 +49,12 @@ class BufferDataset(tf.data.Dataset):  # type: ignore[misc]
             return tf.data.Dataset.zip(structure)
 
         grouped = input_dataset.window(size, drop_remainder=True).flat_map(group)
-        number = input_dataset.cardinality()
-        known = tf.get_static_value(number)
-        if known is not None and known >= 0:
-            number = tf.constant(int(known) - int(known) % size, tf.int64)
-        self._grouped = grouped.apply(tf.data.experimental.assert_cardinality(number))
+        # Their number, where it is known while this is built: not in a graph.
+        number = tf.get_static_value(input_dataset.cardinality())
+        if number is not None and number != tf.data.UNKNOWN_CARDINALITY:
+            whole = int(number) if number < 0 else int(number) // size * size
+            grouped = grouped.apply(tf.data.experimental.assert_cardinality(whole))
+        self._grouped = grouped
         self._input_dataset = input_dataset
         super().__init__(self._grouped._variant_tensor)
 

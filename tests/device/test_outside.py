@@ -6,6 +6,7 @@ program --scope inside?--> TensorFlow's executor --> host ops at their place
 import numpy as np
 import pytest
 import tensorflow as tf
+from styles import only
 
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program import executor as params
@@ -127,11 +128,7 @@ def test_a_function_that_cannot_be_taken_back_is_refused(body):
         strategy.run(tf.function(lambda x: compiled(x)), [1.0])
 
 
-@pytest.mark.parametrize("use_while_v1", [True, False])
-@pytest.mark.parametrize("executor", params._EXECUTORS)
-def test_what_has_an_effect_on_the_host_runs_without_a_consumer(
-    seen, executor, use_while_v1
-):
+def test_what_has_an_effect_on_the_host_runs_without_a_consumer(seen, style):
     """In the program and in a loop's body: a print, a summary that is written."""
 
     def note(x):
@@ -144,14 +141,7 @@ def test_what_has_an_effect_on_the_host_runs_without_a_consumer(
 
     def net(x):
         note(x - 100)
-        return loops.repeat(3, body, [x], use_while_v1=use_while_v1)
+        return style.repeat(3, body, [x])
 
-    with tf.Graph().as_default(), params.executor_scope(executor):
-        with tf.device("cpu"):
-            first = v1.placeholder(tf.float32, [])
-        with ipu_scope("/device:IPU:0"):
-            result = compiler.compile(net, [first])
-        with v1.Session() as session:
-            assert session.run(result, {first: 1.0}) == [4.0]
-
+    assert only(style.run(net, 1.0)) == 4.0
     assert sorted(seen) == [-99.0, 1.0, 2.0, 3.0]

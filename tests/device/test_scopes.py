@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from styles import only
 from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.python.framework.func_graph import FuncGraph
 
-from ipufeed.device.program import compiler, scopes, sharding
+from ipufeed.device.program import scopes, sharding
 from ipufeed.errors import DeviceOrdinalError
 
 v1 = tf.compat.v1
@@ -15,6 +17,14 @@ PREFIX = "_ipufeed_"
 @pytest.fixture
 def graph():
     with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture(params=["graph", "function"])
+def tracing(request):
+    """The graph of a version 1 program, or of a tf.function."""
+    kind = tf.Graph if request.param == "graph" else lambda: FuncGraph("traced")
+    with kind().as_default() as graph:
         yield graph
 
 
@@ -105,7 +115,7 @@ def frontend(op):
     return dict(xla_data_pb2.FrontendAttributes.FromString(noted.s).map)
 
 
-def test_frontend_attributes_are_noted_at_the_ops_inside(graph):
+def test_frontend_attributes_are_noted_at_the_ops_inside(tracing):
     """All scopes' in one: the inner one's value wins, and the outer one's comes back."""
     with scopes.frontend_attribute("colour", "red"):
         first = tf.constant(1.0)
@@ -156,21 +166,22 @@ def test_frontend_attributes_are_noted_at_the_ops_inside(graph):
     ],
     ids=["any", "rounding", "no rounding", "half", "single", "NumPy's half"],
 )
-def test_a_frontend_attribute_is_restored(graph, scope, name, value, after):
-    """After the scope ops have the requested device, and a program with it runs."""
-    with scope():
-        inside = tf.constant(1.0)
-    assert frontend(inside.op) == {name: value}
-    assert frontend(tf.constant(1.0).op) == {name: after}
+@pytest.mark.parametrize(
+    "style", [("graph", "xla"), ("function", "xla")], indirect=True
+)
+def test_a_frontend_attribute_is_restored(style, scope, name, value, after):
+    """After the scope ops have what is requested, and a program with it runs."""
+    seen = []
 
     def net(x):
         with scope():
-            return x * 2.0
+            inside = x * 2.0
+        outside = inside + 1.0
+        seen.extend([frontend(inside.op), frontend(outside.op)])
+        return outside
 
-    with scopes.ipu_scope("/device:IPU:0"):
-        program = compiler.compile(net, [inside])
-    with v1.Session() as session:
-        assert session.run(program) == [2.0]
+    assert only(style.run(net, 1.0)) == 3.0
+    assert seen == [{name: value}, {name: after}]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +193,7 @@ def test_a_frontend_attribute_is_restored(graph, scope, name, value, after):
     ],
     ids=["jit", "shard", "shards"],
 )
-def test_each_scope_notes_its_own_attribute(graph, scope, name, value):
+def test_each_scope_notes_its_own_attribute(tracing, scope, name, value):
     """And only inside."""
     with scope():
         inside = tf.constant(1.0)
@@ -247,7 +258,7 @@ def test_propagation_gives_a_shard_to_all_that_hangs_together(graph):
     ],
     ids=["text", "bool", "negative", "integer"],
 )
-def test_other_values_are_refused(graph, scope, error, words):
+def test_other_values_are_refused(tracing, scope, error, words):
     """When the scope is entered."""
     with pytest.raises(error, match=words), scope():
         pass
@@ -275,7 +286,7 @@ def test_a_shard_beyond_what_an_op_can_note_is_refused(index):
         pass
 
 
-def test_a_shard_is_in_the_attribute_that_xla_reads(graph):
+def test_a_shard_is_in_the_attribute_that_xla_reads(tracing):
     """A serialised xla.OpSharding; XLA takes one IPU of an op."""
     from tensorflow.compiler.xla import xla_data_pb2
 

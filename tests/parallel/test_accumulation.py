@@ -9,8 +9,6 @@ import styles
 import tensorflow as tf
 from accumulating import INNER, V2, v1
 
-from ipufeed.device.program import compiler
-from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.parallel.optimizers import accumulation, optimizers
 
 UPDATES = 3
@@ -161,22 +159,27 @@ def test_a_loop_must_run_a_multiple_of_the_mini_batches(style):
         train(style, V2(INNER["descent"](), 4), 2, 10)
 
 
-def test_accumulation_outside_of_a_loop_is_refused_when_it_runs():
+@pytest.mark.parametrize(
+    "style", [("graph", "xla"), ("function", "xla")], indirect=True
+)
+def test_accumulation_outside_of_a_loop_is_refused_when_it_runs(style):
     """The original's words, and what to do."""
-    with tf.Graph().as_default(), v1.Session() as session:
-        with ipu_scope("/device:IPU:0"):
-            weight = v1.get_variable("w", initializer=tf.constant(1.0))
-            program = compiler.compile(
-                lambda: V2(INNER["descent"](), 4).minimize(weight * 2)
-            )
-        session.run(v1.global_variables_initializer())
-        with pytest.raises(
-            tf.errors.FailedPreconditionError,
-            match="Detected a gradient accumulation operation with 4 number of mini "
-            "batches which is not inside a training loop",
-        ):
-            session.run(program)
-        assert session.run(weight) == 1.0
+    weight = style.variable(np.float32(1.0), "weight")
+    optimizer = V2(INNER["descent"](), 4)
+
+    def net(x):
+        update = optimizer.minimize(lambda: weight * x, var_list=[weight])
+        with tf.control_dependencies([update]):
+            return tf.identity(x)
+
+    run = style.build(net, 2.0)
+    with pytest.raises(
+        tf.errors.FailedPreconditionError,
+        match="Detected a gradient accumulation operation with 4 number of mini "
+        "batches which is not inside a training loop",
+    ):
+        run(2.0)
+    assert style.read(weight) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from ipufeed.queues import IPUOutfeedQueue
 pytestmark = pytest.mark.usefixtures("clean_system")
 
 
-def on_replicas(replicas, values, function):
+def on_replicas(replicas, values, function, style="function"):
     """What `function` gives for values[r] on replica r."""
     values = np.asarray(values)
-    with on(replicas) as style:
+    with on(replicas, style) as style:
         infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices(values))
         outfeed = IPUOutfeedQueue()
         run_loop(style, 1, lambda x: outfeed.enqueue(function(x)), infeed)
@@ -87,8 +87,9 @@ def test_all_gather_stacks_the_replicas():
     np.testing.assert_array_equal(found, [VALUES] * 4)
 
 
+@pytest.mark.parametrize("style", ["graph", "function"])
 @pytest.mark.parametrize("name", ["all_gather", "reduce_scatter"])
-def test_each_tensor_of_a_nest_is_reduced_by_itself(name):
+def test_each_tensor_of_a_nest_is_reduced_by_itself(name, style):
     """It gives a list, in which each has its dtype."""
 
     def collective(x):
@@ -98,7 +99,7 @@ def test_each_tensor_of_a_nest_is_reduced_by_itself(name):
         assert [each.dtype for each in results] == [tf.float32, tf.int32]
         return tf.stack([tf.cast(each, tf.float32) for each in results], axis=-1)
 
-    found = on_replicas(4, VALUES, collective)
+    found = on_replicas(4, VALUES, collective, style)
     alone = on_replicas(4, VALUES, lambda x: getattr(collectives, name)(x, 4))
 
     np.testing.assert_array_equal(found[..., 0], alone)

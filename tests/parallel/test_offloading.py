@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import styles
 import tensorflow as tf
 from models import WIDTH, Pipelined, v1
 from replicated import configure, on
@@ -107,6 +108,7 @@ def test_the_memory_report_separates_remote_buffers_from_the_rest(
     )
 
 
+@pytest.mark.parametrize("style", ["graph", "function"])
 @pytest.mark.parametrize(
     ("attributes", "model", "offloads"),
     [
@@ -122,11 +124,11 @@ def test_the_memory_report_separates_remote_buffers_from_the_rest(
     ],
 )
 def test_state_is_offloaded_by_default_where_there_are_remote_buffers(
-    monkeypatch, attributes, model, offloads
+    monkeypatch, tmp_path, attributes, model, offloads, style
 ):
     """IPUs that are attached have them, the IPU Model none; else the config says it."""
-    if model:
-        monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+    flags = "--use_ipu_model" if model else f"--executable_cache_path={tmp_path}"
+    monkeypatch.setenv("TF_POPLAR_FLAGS", flags)
     config = IPUConfig.from_dict(
         {"auto_select_ipus": 2}
         | {f"device_connection.{name}": value for name, value in attributes.items()}
@@ -136,8 +138,20 @@ def test_state_is_offloaded_by_default_where_there_are_remote_buffers(
     monkeypatch.setattr(
         offloading, "move", lambda *_, **__: moves.append(1) or tf.no_op()
     )
-    program = Pipelined(OPTIMIZERS["momentum"], 2, 4).program
-    program.get_concrete_function()
+    with styles.entered(style, "xla") as ready:
+        weight = ready.variable(np.float32([1.0, 2.0]), "weight")
+        ready.build(
+            lambda x: pipeline(
+                [lambda x: x * weight, tf.reduce_sum],
+                4,
+                inputs=[x],
+                outfeed_queue=IPUOutfeedQueue(),
+                optimizer_function=lambda loss: OptimizerFunctionOutput(
+                    OPTIMIZERS["momentum"](), loss
+                ),
+            ),
+            1.0,
+        )(1.0)
 
     assert bool(moves) is offloads
 

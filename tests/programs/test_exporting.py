@@ -6,6 +6,8 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from replicated import on
+from styles import only
 
 from ipufeed.programs.buffer_dataset import BufferDataset
 from ipufeed.programs.exporting import (
@@ -153,11 +155,16 @@ def test_names_must_be_the_same_on_both_sides(tmp_path):
     assert (float(b), float(c)) == (2.0, 0.0)
 
 
-def test_a_handle_is_known_by_its_name():
+@pytest.mark.parametrize("style", ["graph", "eager"])
+def test_a_handle_is_known_by_its_name(style):
     """One string of shape [1] for each variable."""
-    with tf.Graph().as_default(), v1.Session() as session:
-        variable = v1.get_variable("thisIsTheName", [], use_resource=True)
-        (found,) = session.run(get_variable_handles([variable]))
+    if style == "eager":
+        handles = get_variable_handles([tf.Variable(1.0, name="thisIsTheName")])
+        (found,) = [each.numpy() for each in handles]
+    else:
+        with tf.Graph().as_default(), v1.Session() as session:
+            variable = v1.get_variable("thisIsTheName", [], use_resource=True)
+            (found,) = session.run(get_variable_handles([variable]))
 
     assert found.tolist() == [b"thisIsTheName"]
 
@@ -180,6 +187,29 @@ def test_a_buffer_dataset_has_whole_groups(structure):
         tf.nest.map_structure(np.testing.assert_array_equal, one, other)
     with pytest.raises(tf.errors.InvalidArgumentError, match="greater than zero"):
         BufferDataset(dataset, 0)
+
+
+@pytest.mark.usefixtures("clean_system")
+@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("known", [True, False], ids=["length", "no length"])
+def test_a_buffer_dataset_feeds_a_program(style, known):
+    """Two groups of two of five elements, and then it ends, as any dataset does."""
+
+    def make_dataset():
+        dataset = tf.data.Dataset.range(5 if known else 6)
+        if not known:
+            dataset = dataset.filter(lambda i: i < 5)
+        return BufferDataset(dataset.map(lambda i: tf.cast(i, tf.float32)), 2)
+
+    with on(1, style) as ready:
+        infeed = ready.feed(make_dataset)
+        run = ready.build(
+            lambda n: ready.repeat(n, lambda total, x: total + x, [0.0], infeed),
+            np.int32(4),
+        )
+        assert only(run(np.int32(4))) == 0 + 1 + 2 + 3
+        with pytest.raises(tf.errors.OutOfRangeError):
+            run(np.int32(1))
 
 
 def test_a_dataset_or_an_infeed_is_exported(tmp_path):

@@ -236,7 +236,23 @@ def test_parts_of_an_accumulation():
     made = gen_poputil_ops.gradient_accumulator_create_from_shape([3], tf.int32)
     assert made.numpy().tolist() == [0, 0, 0]
     gen_poputil_ops.gradient_accumulation_count(4)
-    gen_poputil_ops.device_sync()
-    (same,) = gen_poputil_ops.ipu_barrier([total])
-    assert same.numpy().tolist() == [2, 2]
-    assert gen_poputil_ops.ipu_assume_equal_across_replicas(total) is not None
+
+
+@pytest.mark.parametrize("style", ["eager", *STYLES])
+def test_what_gives_back_its_inputs(style):
+    """A barrier, whose gradients may have one, and a hint; the wait has no result."""
+
+    def net(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            one, two = gen_poputil_ops.ipu_barrier([x, x * 2.0], True)
+            (same,) = gen_poputil_ops.ipu_assume_equal_across_replicas([one * two])
+        gen_poputil_ops.device_sync()
+        return one, two, same, tape.gradient(same, x)
+
+    if style == "eager":
+        found = net(tf.constant(3.0))
+    else:
+        with on(1, style) as ready:
+            found = ready.run(net, 3.0)
+    assert [float(each) for each in found] == [3.0, 6.0, 18.0, 12.0]

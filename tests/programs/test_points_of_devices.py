@@ -8,6 +8,7 @@ from styles import entered, only
 
 from ipufeed.device.config.config import DeviceConnectionType, IPUConfig
 from ipufeed.device.system import system
+from ipufeed.executable.store.counters import reset_stats, stats
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
@@ -41,6 +42,73 @@ def test_a_program_is_compiled_where_it_cannot_run(style, tmp_path, monkeypatch)
 
     assert len(list(tmp_path.glob("cache/*.poplar_exec"))) == 1
     assert len(list(tmp_path.glob("reports/*/profile.pop"))) == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_each_compile_has_a_folder_with_one_report(style, tmp_path):
+    """Also of another program of the same name; what is found again has none."""
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.compilation_poplar_options = {
+        "autoReport.all": "true",
+        "autoReport.directory": str(tmp_path),
+    }
+    system.configure_ipu_system(config)
+    with entered(style, "xla") as ready:
+
+        def same_name(x):
+            return tf.cos(x) * 2.53125
+
+        for size in (3, 300, 3):
+            run = ready.build(same_name, np.ones(size, np.float32))
+            for _ in range(2):
+                run(np.ones(size, np.float32))
+
+    folders = list(tmp_path.glob("tf_report__*"))
+    assert len(folders) == 2
+    for each in folders:
+        assert [one.name for one in each.glob("*.pop")] == ["profile.pop"]
+        assert (each / "framework.json").exists()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_is_found_on_disk_after_a_reset_has_no_report(
+    style, tmp_path, monkeypatch
+):
+    """The reset forgets the program in memory; the file is found, and nothing compiled."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", f"--executable_cache_path={tmp_path}/cache")
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.compilation_poplar_options = {
+        "autoReport.all": "true",
+        "autoReport.directory": str(tmp_path / "reports"),
+    }
+    system.configure_ipu_system(config)
+    reset_stats()
+    with entered(style, "xla") as ready:
+        run = ready.build(lambda x: x * 2.609375, 1.0)
+        for _ in range(2):
+            assert only(run(1.0)) == 2.609375
+            system.reset_ipu_configuration()
+            system.configure_ipu_system(config)
+
+    assert (stats().compiles, stats().disk_hits) == (1, 1)
+    assert len(list(tmp_path.glob("reports/*/profile.pop"))) == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_programs_that_alternate_are_loaded_each_time(style):
+    """An IPU holds one; none is compiled again."""
+    configure(1)
+    with entered(style, "xla") as ready:
+        first = ready.build(lambda x: x * 2.578125, 1.0)
+        second = ready.build(lambda x: x * 2.59375, 1.0)
+        first(1.0), second(1.0)
+        reset_stats()
+        for _ in range(3):
+            first(1.0), second(1.0)
+
+    assert (stats().compiles, stats().loads, stats().switches) == (0, 6, 6)
 
 
 @pytest.mark.parametrize("style", STYLES)

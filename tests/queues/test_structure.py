@@ -4,9 +4,10 @@ import collections
 
 import pytest
 import tensorflow as tf
+from styles import entered
 
 from ipufeed.errors import UnsupportedElementError
-from ipufeed.queues import IPUInfeedQueue, structure
+from ipufeed.queues import structure
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -81,15 +82,19 @@ def test_a_shape_that_is_not_fully_defined_is_refused(shape):
         structure.check_spec(tf.TensorSpec(shape, tf.float32))
 
 
-def test_a_queue_and_its_type_have_the_original_s_names():
+@pytest.mark.parametrize("style", ["graph", "function"])
+def test_a_queue_and_its_type_have_the_original_s_names(style):
     """Programs that serialise iterators read them; the queue is not a part of the type."""
-    dataset = tf.data.Dataset.from_tensors((1.0, 2)).repeat()
-    queues = [IPUInfeedQueue(dataset, prefetch_depth=4) for _ in range(2)]
+
+    def make_dataset():
+        return tf.data.Dataset.from_tensors((1.0, 2)).repeat()
+
+    with entered(style, "xla") as ready:
+        queues = [ready.feed(make_dataset, prefetch_depth=4) for _ in range(2)]
     for queue in queues:
-        _ = queue.initializer
         for each in (queue, queue._type_spec):
             assert each._id == queue._id
-            assert each._structure == dataset.element_spec
+            assert each._structure == make_dataset().element_spec
             assert (each._device_ordinal, each._prefetch_depth) == (0, 4)
             assert each._flat_structure == {
                 "output_types": [tf.float32, tf.int32],

@@ -70,7 +70,12 @@ class Builder:
 
         with stages.accumulating(self.sums.count):
             model = stages.trace(
-                functions, self.schedule, inputs, self.infeed_queue, optimizer_function
+                functions,
+                self.schedule,
+                inputs,
+                self.infeed_queue,
+                optimizer_function,
+                self.leaving,
             )
         model.traced.recomputes = _recomputes()
         leaving = self.leaving(model)

@@ -16,13 +16,11 @@ from ipufeed.queues.autograph import as_user_function
 from ipufeed.tf_types import FuncGraph, GradAndVar, NestFunction, Tensor, Variable
 
 
-def differentiate(model: Model, optimizer_function: NestFunction) -> None:
-    """Calls the optimizer function, and builds the gradients that it requests.
+def call_optimizer_function(model: Model, optimizer_function: NestFunction) -> None:
+    """Calls the optimizer function with the last stage's outputs.
 
     Raises:
-        TypeError: It does not take the last stage's outputs, or does not return an
-            OptimizerFunctionOutput.
-        ValueError: No variable is trained, or no gradient captured for the queue.
+        TypeError: It does not take them, or does not return an OptimizerFunctionOutput.
     """
     _check_takes_outputs(optimizer_function, model.outputs)
     with variables_outside():
@@ -32,13 +30,22 @@ def differentiate(model: Model, optimizer_function: NestFunction) -> None:
             "The optimizer_function must return an OptimizerFunctionOutput object, got "
             f"{type(output).__name__}."
         )
+    model.optimizer = output
+
+
+def differentiate(model: Model, output: OptimizerFunctionOutput) -> None:
+    """Builds the gradients that the optimizer function's output requests.
+
+    Raises:
+        TypeError: The loss has none.
+        ValueError: No variable is trained, or no gradient captured for the queue.
+    """
     if not output.loss.dtype.is_floating:
         raise TypeError(
             "OptimizerFunctionOutput.loss must be a floating-point tensor, which has "
             f"gradients, got {output.loss.name} of {output.loss.dtype.name}: use tf.cast "
             "where the stages compute it."
         )
-    model.optimizer = output
     with output.captures or contextlib.nullcontext():
         model.gradients = _gradients_of(output, model.traced.graph)
     if output.captures is not None:

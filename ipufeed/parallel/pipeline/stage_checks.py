@@ -181,4 +181,8 @@ def named(function: NestFunction, position: Position) -> Iterator[None]:
         )
         # As add_note(), which Python 3.10 lacks; nor does it print notes.
         error.__notes__ = [*getattr(error, "__notes__", ()), note]
+        # A tf.function raises another error, which autograph makes of this message.
+        rewritten = getattr(error, "ag_error_metadata", None)
+        if rewritten is not None:
+            rewritten.cause_message += f"\n{note}"
         raise

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ipufeed.parallel.pipeline.gradients import differentiate
+from ipufeed.parallel.pipeline.gradients import (
+    call_optimizer_function,
+    differentiate,
+)
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.stage_checks import (
     check_arity,
@@ -55,6 +58,7 @@ def trace(
     inputs: list[Tensor],
     infeed_queue: IPUInfeedQueue | None,
     optimizer_function: NestFunction | None,
+    check: Callable[[Model], object],
 ) -> Model:
     """Builds all stages and their gradients in a separate graph.
 
@@ -64,6 +68,7 @@ def trace(
         inputs: Tensors of the current graph, for the first stage.
         infeed_queue: The queue of the first stage's further inputs, or None.
         optimizer_function: See `pipeline`.
+        check: Is called before the gradients are built, and may raise an error.
 
     Raises:
         TypeError, ValueError: A stage returns invalid results, or uses other tensors than
@@ -106,7 +111,10 @@ def trace(
             structure = outputs[0] if bare else outputs
         model = Model(traced, outputs, structure)
         if optimizer_function is not None:
-            differentiate(model, optimizer_function)
+            call_optimizer_function(model, optimizer_function)
+        check(model)
+        if model.optimizer is not None:
+            differentiate(model, model.optimizer)
     return model
 
 

@@ -8,6 +8,7 @@ from pipeline_arguments import (
     GROUPED,
     INTERLEAVED,
     SEQUENTIAL,
+    STYLES,
     build,
     identity,
     no_optimizer,
@@ -306,7 +307,7 @@ CASES = {
             ]
         },
         TypeError,
-        "Stage 0 of the pipeline has PyFunc, a call of Python",
+        "PyFunc, a call of Python",
     ),
     "outputs without a queue": (
         {},
@@ -316,10 +317,11 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("case", CASES)
-def test_a_wrong_argument_is_refused(case):
+def test_a_wrong_argument_is_refused(case, style):
     """With an error of its kind that says what must be what."""
     arguments, error, text = CASES[case]
 
     with pytest.raises(error, match=re.escape(text)):
-        build(**arguments)
+        build(style=style, **arguments)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from models import WIDTH, data, loss_of, v1, weights
-from replicated import configure, on
+from pipeline_arguments import STYLES
+from replicated import on
 
 from ipufeed.device.program.outside_compilation import building
-from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.optimizers.captured import (
     GradientCaptureContext,
     GradientCaptureTape,
@@ -16,7 +16,7 @@ from ipufeed.parallel.optimizers.captured import (
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
-from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 
@@ -68,14 +68,14 @@ def expected(count, executions=1, reduce=np.sum):
     }
 
 
-def train(count, make_output, **arguments):
+def train(ready, count, make_output, **arguments):
     """Runs a pipeline of two stages, in each of which a tensor is marked."""
-    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(data(1000)))
+    infeed = ready.feed(lambda: tf.data.Dataset.from_tensor_slices(data(1000)))
     outfeed = IPUOutfeedQueue()
-    _ = infeed.initializer
-    strategy = IPUStrategy()
-    with strategy.scope():
-        variables = [tf.Variable(each) for each in weights(2)]
+    variables = [
+        ready.variable(each, f"weight{number}")
+        for number, each in enumerate(weights(2))
+    ]
 
     def first(x, y):
         return capture_upstream_gradients(tf.tanh(x @ variables[0]), tag="first"), y
@@ -84,7 +84,6 @@ def train(count, make_output, **arguments):
         x = capture_upstream_gradients(tf.tanh(x @ variables[1]), tag="second")
         return loss_of(x, y)
 
-    @tf.function(jit_compile=True)
     def program():
         return pipeline(
             [first, second],
@@ -95,8 +94,13 @@ def train(count, make_output, **arguments):
             **arguments,
         )
 
-    strategy.run(program)
+    ready.run(program)
     return variables
+
+
+def dequeued(ready, queue):
+    """By tag, what a queue has got of the tensor that is marked with it."""
+    return {tag: each for tag, (each,) in ready.read(queue.dequeue()).items()}
 
 
 def assert_close(found, wanted):
@@ -113,41 +117,53 @@ def captured_by(queue):
     )
 
 
-@pytest.mark.parametrize("kind", PipelineSchedule)
-@pytest.mark.parametrize("reduction", ["SUM", "MEAN", "RUNNING_MEAN"])
-def test_a_queue_gets_what_has_been_accumulated(kind, reduction):
+@pytest.mark.parametrize(
+    ("style", "kind", "reduction"),
+    [
+        *(
+            ("function", kind, reduction)
+            for kind in PipelineSchedule
+            for reduction in ("SUM", "MEAN", "RUNNING_MEAN")
+        ),
+        ("graph", PipelineSchedule.Grouped, "SUM"),
+        ("graph", PipelineSchedule.Sequential, "RUNNING_MEAN"),
+    ],
+)
+def test_a_queue_gets_what_has_been_accumulated(style, kind, reduction):
     """Once in each execution, by the tensors' tags, reduced as other gradients are."""
-    configure(2)
     queue = IPUOutfeedQueue()
-    train(
-        4,
-        captured_by(queue),
-        repeat_count=2,
-        pipeline_schedule=kind,
-        reduction_method=reduction,
-    )
+    with on(2, style) as ready:
+        train(
+            ready,
+            4,
+            captured_by(queue),
+            repeat_count=2,
+            pipeline_schedule=kind,
+            reduction_method=reduction,
+        )
+        found = dequeued(ready, queue)
     reduce = np.sum if reduction == "SUM" else np.mean
 
     wanted = expected(4, 2, reduce)
-    assert_close(
-        {tag: each.numpy() for tag, (each,) in queue.dequeue().items()},
-        {tag: reduce(values, axis=1) for tag, values in wanted.items()},
-    )
+    assert_close(found, {tag: reduce(values, axis=1) for tag, values in wanted.items()})
 
 
-def test_without_accumulation_a_queue_gets_each_mini_batch():
+@pytest.mark.parametrize("style", STYLES)
+def test_without_accumulation_a_queue_gets_each_mini_batch(style):
     """In their order, each with its own gradient."""
-    configure(2)
     queue = IPUOutfeedQueue()
-    train(
-        4,
-        captured_by(queue),
-        repeat_count=2,
-        gradient_accumulation_for_captured_grads=False,
-    )
+    with on(2, style) as ready:
+        train(
+            ready,
+            4,
+            captured_by(queue),
+            repeat_count=2,
+            gradient_accumulation_for_captured_grads=False,
+        )
+        found = dequeued(ready, queue)
 
     assert_close(
-        {tag: each.numpy() for tag, (each,) in queue.dequeue().items()},
+        found,
         {
             tag: values.reshape(8, *values.shape[2:])
             for tag, values in expected(4, 2).items()
@@ -155,24 +171,26 @@ def test_without_accumulation_a_queue_gets_each_mini_batch():
     )
 
 
+@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("accumulates", [True, False])
-def test_an_optimizer_that_asks_gets_captured_gradients(accumulates):
+def test_an_optimizer_that_asks_gets_captured_gradients(accumulates, style):
     """As `captured_grads`: what has been accumulated, or the last mini-batch's."""
-    configure(2)
-    shape = (2, WIDTH)
-    with IPUStrategy().scope():
-        kept = {tag: tf.Variable(tf.zeros(shape)) for tag in ("first", "second")}
-    train(
-        8,
-        lambda loss, _: OptimizerFunctionOutput(
-            Seeing(kept), loss, gradient_capture_context=GradientCaptureContext()
-        ),
-        gradient_accumulation_for_captured_grads=accumulates,
-    )
+    zeros = np.zeros((2, WIDTH), np.float32)
+    with on(2, style) as ready:
+        kept = {tag: ready.variable(zeros, tag) for tag in ("first", "second")}
+        train(
+            ready,
+            8,
+            lambda loss, _: OptimizerFunctionOutput(
+                Seeing(kept), loss, gradient_capture_context=GradientCaptureContext()
+            ),
+            gradient_accumulation_for_captured_grads=accumulates,
+        )
+        found = ready.read(kept)
     wanted = expected(8)
 
     assert_close(
-        {tag: each.numpy() for tag, each in kept.items()},
+        found,
         {
             tag: values[0].sum(axis=0) if accumulates else values[0, -1]
             for tag, values in wanted.items()
@@ -182,10 +200,8 @@ def test_an_optimizer_that_asks_gets_captured_gradients(accumulates):
 
 def test_a_keras_optimizer_has_a_tape_that_captures():
     """In place of a context; what is trained is the same as without."""
-    configure(2)
     queue = IPUOutfeedQueue()
-    with IPUStrategy().scope():
-        optimizers = [tf.keras.optimizers.SGD(RATE) for _ in range(2)]
+    optimizers = [tf.keras.optimizers.SGD(RATE) for _ in range(2)]
 
     def output(loss, variables):
         tape = GradientCaptureTape()
@@ -196,38 +212,37 @@ def test_a_keras_optimizer_has_a_tape_that_captures():
             optimizers[0], loss, tape=tape, captured_gradient_outfeed=queue
         )
 
-    seen = train(4, output)
-    plain = train(
-        4,
-        lambda loss, variables: OptimizerFunctionOutput(
-            optimizers[1],
-            loss,
-            variables=variables,
-            gradient_capture_context=GradientCaptureContext(),
-        ),
-    )
+    with on(2) as ready:
+        seen = train(ready, 4, output)
+        plain = train(
+            ready,
+            4,
+            lambda loss, variables: OptimizerFunctionOutput(
+                optimizers[1],
+                loss,
+                variables=variables,
+                gradient_capture_context=GradientCaptureContext(),
+            ),
+        )
+        found = dequeued(ready, queue)
 
     wanted = expected(4)
-    assert_close(
-        {tag: each.numpy() for tag, (each,) in queue.dequeue().items()},
-        {tag: values.sum(axis=1) for tag, values in wanted.items()},
-    )
+    assert_close(found, {tag: values.sum(axis=1) for tag, values in wanted.items()})
     for one, other in zip(seen, plain, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_copies_of_a_pipeline_give_what_each_has_captured():
+@pytest.mark.parametrize("style", STYLES)
+def test_copies_of_a_pipeline_give_what_each_has_captured(style):
     """With a dimension for the copies, whose mini-batches are every second."""
-    configure(4)
     queue = IPUOutfeedQueue()
-    train(
-        4,
-        captured_by(queue),
-    )
+    with on(4, style) as ready:
+        train(ready, 4, captured_by(queue))
+        found = dequeued(ready, queue)
     all_of_them = expected(8)
 
     assert_close(
-        {tag: each.numpy()[0] for tag, (each,) in queue.dequeue().items()},
+        {tag: each[0] for tag, each in found.items()},
         {
             tag: np.stack([values[0, r::2].sum(axis=0) for r in (0, 1)])
             for tag, values in all_of_them.items()
@@ -237,7 +252,6 @@ def test_copies_of_a_pipeline_give_what_each_has_captured():
 
 def test_a_queue_without_a_marked_tensor_is_refused():
     """It would never get anything."""
-    configure(2)
     arguments = {"captured_gradient_outfeed": IPUOutfeedQueue()}
     with tf.Graph().as_default(), building(traced=False):
         weight = v1.get_variable("w", [2], use_resource=True)
@@ -259,7 +273,7 @@ def test_a_queue_without_a_marked_tensor_is_refused():
 # ---- Without a pipeline
 
 
-@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("style", STYLES)
 def test_a_context_has_the_gradients_of_a_program(style):
     """Built by tf.gradients, of the same backward pass."""
     with on(1, style) as ready:
@@ -275,6 +289,14 @@ def test_a_context_has_the_gradients_of_a_program(style):
 
     np.testing.assert_allclose(captured, [6.0, 12.0])
     np.testing.assert_allclose(gradient, [18.0, 36.0])
+
+
+def computed(style, net, value):
+    """What a function gives in a program of a style, or at once in eager mode."""
+    if style == "eager":
+        return net(tf.constant(value))
+    with on(1, style) as ready:
+        return ready.run(net, value)
 
 
 def test_a_tape_has_the_gradients_of_its_last_call():
@@ -295,30 +317,52 @@ def test_a_tape_has_the_gradients_of_its_last_call():
     assert found == {"pair": [[5.0, 10.0], [3.0, 6.0]], "": [[1.0, 1.0]]}
 
 
-def test_a_tag_is_used_once():
+@pytest.mark.parametrize("style", ["eager", *STYLES])
+def test_a_tag_is_used_once(style):
     """Two calls of one tag are refused when gradients are built."""
-    x = tf.constant(2.0)
-    with GradientCaptureTape() as tape:
-        tape.watch(x)
-        y = capture_upstream_gradients(x, tag="x") * capture_upstream_gradients(x, "x")
+
+    def net(x):
+        with GradientCaptureTape() as tape:
+            tape.watch(x)
+            y = capture_upstream_gradients(x, "x") * capture_upstream_gradients(x, "x")
+        return tape.gradient(y, x)
+
     with pytest.raises(ValueError, match="Gradient exists in the captured grads frame"):
-        tape.gradient(y, x)
+        computed(style, net, 2.0)
 
 
-def test_the_innermost_context_gets_them():
-    """Outside of all of them gradients are refused; the values alone are not."""
-    x = tf.constant(2.0)
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        y = capture_upstream_gradients(args=x, tag="x") ** 2
-    with GradientCaptureContext() as around, GradientCaptureContext() as inner:
-        tape.gradient(y, x)
-    assert not around.captured_gradients
-    assert [float(each) for each in inner.captured_gradients["x"]] == [4.0]
+@pytest.mark.parametrize("style", ["eager", *STYLES])
+def test_the_innermost_context_gets_them(style):
+    """And the one around it nothing."""
 
-    assert float(y) == 4.0
+    def net(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = capture_upstream_gradients(args=x, tag="x") ** 2
+        with GradientCaptureContext() as around, GradientCaptureContext() as inner:
+            tape.gradient(y, x)
+        assert not around.captured_gradients
+        return inner.captured_gradients["x"]
+
+    assert computed(style, net, 2.0) == [4.0]
+
+
+@pytest.mark.parametrize("style", ["eager", *STYLES])
+def test_outside_of_contexts_gradients_are_refused(style):
+    """The values alone are not; so it is in TensorFlow's own tape."""
+
+    def net(x):
+        return [capture_upstream_gradients(x, tag="x") ** 2]
+
+    def with_gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            (y,) = net(x)
+        return tape.gradient(y, x)
+
+    assert computed(style, net, 2.0) == [4.0]
     with pytest.raises(RuntimeError, match="may only be used within the context of"):
-        tape.gradient(y, x)
+        computed(style, with_gradient, 2.0)
 
 
 def test_a_tensor_without_a_gradient_is_refused():

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from pipeline_arguments import V1, build, identity, outfeed, v1
+from pipeline_arguments import STYLES, V1, build, identity, outfeed, v1
 from replicated import on
 
 from ipufeed.device.program.outside_compilation import building
@@ -103,34 +103,58 @@ OUTPUTS = {
 }
 
 
+def built(style, function):
+    """Calls a function in a graph, in a tf.function, or in eager mode."""
+    if style == "graph":
+        with tf.Graph().as_default():
+            function()
+    elif style == "function":
+        tf.function(function).get_concrete_function()
+    else:
+        function()
+
+
+@pytest.mark.parametrize("style", ["eager", *STYLES])
 @pytest.mark.parametrize("case", OUTPUTS)
-def test_a_wrong_output_of_the_optimizer_function_is_refused(case):
+def test_a_wrong_output_of_the_optimizer_function_is_refused(case, style):
     """With the error of the original, which names the argument."""
     makers, error, text = OUTPUTS[case]
-    arguments = {name: make() for name, make in makers.items()}
-    arguments.setdefault("loss", tf.constant(1.0))
 
-    with pytest.raises(error, match=re.escape(text)):
+    def output():
+        arguments = {name: make() for name, make in makers.items()}
+        arguments.setdefault("loss", tf.constant(1.0))
         OptimizerFunctionOutput(**arguments)
 
+    with pytest.raises(error, match=re.escape(text)):
+        built(style, output)
 
-def test_what_is_assigned_later_is_checked_too():
+
+@pytest.mark.parametrize("style", ["eager", *STYLES])
+def test_what_is_assigned_later_is_checked_too(style):
     """Each attribute by its own rule, and what goes together."""
-    output = OptimizerFunctionOutput(KERAS["opt"](), tf.constant(1.0))
-    output.variables = [tf.Variable(1.0)]
-    assert len(output.variables) == 1
+    keras, variable = KERAS["opt"](), tf.Variable(1.0)
+    passed = []
 
-    with pytest.raises(TypeError, match=r"\.loss must be a TensorFlow Tensor object"):
-        output.loss = 1.0
-    with pytest.raises(TypeError, match=r"\.variables must be a tuple or list"):
-        output.variables = 3
-    with pytest.raises(
-        ValueError, match=r"\.tape may not be used when .*\.variables is"
-    ):
-        output.tape = tf.GradientTape()
+    def assign():
+        output = OptimizerFunctionOutput(keras, tf.constant(1.0))
+        output.variables = [variable]
+        assert len(output.variables) == 1
+
+        with pytest.raises(TypeError, match=r"\.loss must be a TensorFlow Tensor obj"):
+            output.loss = 1.0
+        with pytest.raises(TypeError, match=r"\.variables must be a tuple or list"):
+            output.variables = 3
+        with pytest.raises(
+            ValueError, match=r"\.tape may not be used when .*\.variables is"
+        ):
+            output.tape = tf.GradientTape()
+        passed.append(style)
+
+    built(style, assign)
+    assert passed == [style]
 
 
-@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
@@ -168,7 +192,7 @@ def test_what_has_no_gradients_is_refused_by_the_pipeline(style, make, error, te
             )
 
 
-@pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.parametrize("style", STYLES)
 def test_an_optimizer_of_keras_2_trains(style):
     """Of tf_keras, whose `variables` is a method: with its momentum."""
     tf_keras = pytest.importorskip("tf_keras")
@@ -196,16 +220,19 @@ def test_an_optimizer_of_keras_2_trains(style):
         assert ready.read(weight) == pytest.approx(2.0 - 0.4 - 0.76)
 
 
-def test_an_optimizer_function_must_return_its_output():
+@pytest.mark.parametrize("style", STYLES)
+def test_an_optimizer_function_must_return_its_output(style):
     """A bare optimizer is not enough: the loss would be unknown."""
     with pytest.raises(TypeError, match="must return an OptimizerFunctionOutput"):
         build(
+            style=style,
             optimizer_function=lambda *_: v1.train.GradientDescentOptimizer(0.1),
             outfeed_queue=outfeed(),
         )
 
 
-def test_an_optimizer_function_that_takes_other_arguments_is_named():
+@pytest.mark.parametrize("style", STYLES)
+def test_an_optimizer_function_that_takes_other_arguments_is_named(style):
     """With what it would get, and how it is defined."""
 
     def optimizer_function(one, two, three):
@@ -217,7 +244,9 @@ def test_an_optimizer_function_that_takes_other_arguments_is_named():
         r"tensor that the last stage of the pipeline returns: missing a required argument: "
         r"'two'\. It is `optimizer_function\(one, two, three\)`\.",
     ):
-        build(optimizer_function=optimizer_function, outfeed_queue=outfeed())
+        build(
+            style=style, optimizer_function=optimizer_function, outfeed_queue=outfeed()
+        )
 
 
 def half_variable():
@@ -299,19 +328,31 @@ def test_stages_of_two_devices_that_assign_to_one_variable_are_named(version):
         program.get_concrete_function()
 
 
-def test_a_mask_has_a_value_for_each_output():
-    """Two values for one output are a mistake."""
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"outfeed_mask": [True, False]}, "1 outputs, and outfeed_mask has 2 values"),
+        ({"outfeed_queue": None}, "tensor outputs: .*no outfeed_queue has been provi"),
+        (
+            {"outfeed_queue": None, "outfeed_loss": True},
+            "tensor outputs: .*no outfeed_queue has been provided",
+        ),
+        ({}, "No variables to optimize"),
+    ],
+    ids=["mask", "queue", "queue for the loss", "none"],
+)
+def test_the_outfeed_is_checked_before_the_gradients(arguments, text, style):
+    """Whose error, that there are no variables, is then the next."""
 
     def optimizer_function(x):
-        variable = v1.get_variable("w", [2], use_resource=True)
-        loss = tf.reduce_sum(x * variable)
-        return OptimizerFunctionOutput(v1.train.GradientDescentOptimizer(0.1), loss)
+        return OptimizerFunctionOutput(V1["opt"](), tf.reduce_sum(x))
 
-    with pytest.raises(ValueError, match="1 outputs, and outfeed_mask has 2 values"):
+    with pytest.raises(ValueError, match=text):
         build(
+            style=style,
             optimizer_function=optimizer_function,
-            outfeed_queue=outfeed(),
-            outfeed_mask=[True, False],
+            **{"outfeed_queue": outfeed(), **arguments},
         )
 
 

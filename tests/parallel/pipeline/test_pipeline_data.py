@@ -222,34 +222,6 @@ def test_gradients_of_shared_weights_are_added(weight):
     np.testing.assert_allclose(after, 2.0 - (6 + 16))
 
 
-def test_a_mask_keeps_outputs_back(weight):
-    """True drops; what is left comes as a list, or alone."""
-    results, _ = train(
-        [lambda x: x[0] * weight, lambda x: (x, x + 1.0, x + 2.0)],
-        4,
-        lambda x, *_: x,
-        weight,
-        outfeed_mask=[True, False, False],
-    )
-
-    one, two = results
-    np.testing.assert_allclose(one, np.arange(4) * 2 + 1)
-    np.testing.assert_allclose(two, np.arange(4) * 2 + 2)
-
-
-def test_the_loss_leaves_alone(weight):
-    """As the optimizer function has made it."""
-    results, _ = train(
-        [lambda x: x[0] * weight, lambda x: (x, x + 1.0)],
-        4,
-        lambda x, y: x * 3.0,
-        weight,
-        outfeed_loss=True,
-    )
-
-    np.testing.assert_allclose(results, np.arange(4) * 6)
-
-
 @pytest.mark.parametrize(
     "dtype",
     [lambda variable: tf.float16, np.float16, tf.float16, "float16"],
