@@ -27,7 +27,7 @@ _NAMES = {
     "PipelineModel": "older.models",
     "PipelineSequential": "older.models",
     "PipelineStage": "pipeline.scope",
-    "ReplicatedMetricReductionMethod": "metric_reduction",
+    "ReplicatedMetricReductionMethod": "replica_metrics",
     "Sequential": "older.models",
     "SequentialLayerPipelineStageAssignment": "pipeline.assignment",
     "SequentialNestedModelPipelineStageAssignment": "pipeline.assignment",

@@ -11,12 +11,12 @@ from ipufeed.keras.data.shapes import zeros_of
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
 from ipufeed.keras.feed import Feed, feedable
 from ipufeed.keras.kit import CallbackList, Kit
-from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline.calls import Logs
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
 from ipufeed.keras.pipelined_program import check_depth
 from ipufeed.keras.pipelining import resolve
 from ipufeed.keras.refusals import refuse_to_accumulate
+from ipufeed.keras.replica_metrics import ReplicatedMetricReductionMethod
 from ipufeed.keras.state import ModelState
 from ipufeed.keras.steps import check_accumulation
 from ipufeed.tf_types import KerasModel, Nest, Tensor

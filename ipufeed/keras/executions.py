@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.keras.feed import Feed
-from ipufeed.keras.metric_reduction import (
+from ipufeed.keras.programs import AnyProgram, Execute, program_of
+from ipufeed.keras.replica_metrics import (
     ReplicatedMetricReductionMethod,
     reduce_on_host,
 )
-from ipufeed.keras.programs import AnyProgram, Execute, program_of
 from ipufeed.keras.state import ModelState
 from ipufeed.queues.hooks import device_hooks
 from ipufeed.queues.outfeed import IPUOutfeedMode

@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 
 from ipufeed.checks import as_int, check_flags
-from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipelining import set_pipelining_options
 from ipufeed.keras.refusals import check_count, refuse_keys, refuse_old_names
+from ipufeed.keras.replica_metrics import ReplicatedMetricReductionMethod
 from ipufeed.keras.state import ModelState
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.optimizers.arguments import (

@@ -13,6 +13,7 @@ from ipufeed.device.system import system
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.data.dtypes import Packing
 from ipufeed.keras.feed import Feed
+from ipufeed.keras.replica_metrics import ReplicaMetrics
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.pipeline import checks
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
@@ -27,8 +28,8 @@ from ipufeed.tf_types import (
     KerasModel,
     Nest,
     NestFunction,
-    Operation,
     Tensor,
+    Variable,
 )
 
 
@@ -42,6 +43,7 @@ class PipelinedProgram:
         outfeed: The last stage's flat results.
         pack: Converts these to logs or outputs.
         divisor: Of sums over mini-batches.
+        metrics: The metrics of replicas; see ReplicaMetrics.
         reduces: Whether the metrics of replicas are reduced on the device.
     """
 
@@ -50,11 +52,13 @@ class PipelinedProgram:
     outfeed: IPUOutfeedQueue
     pack: Callable[[list[Tensor]], Nest]
     divisor: int
+    metrics: ReplicaMetrics
     reduces: bool = False
 
     def begin(self, feed: Feed) -> Callable[[IPUStrategyV1], None]:
         """See programs.Program."""
         feed.start(self.infeed)
+        self.metrics.begin_epoch()
         return lambda strategy: strategy.run(self.function)
 
     def unpack(self, results: Nest) -> Nest:
@@ -163,13 +167,15 @@ def build(
         functools.partial(_check_stage, model),
         finish,
     )
-    arguments = _of_inference(state)
-    if mode == "fit":
-        arguments = {**_of_training(model, state), "outfeed_mask": mask}
+    options = (
+        _of_training(model, state, mask) if mode == "fit" else _of_inference(state)
+    )
+    metrics = ReplicaMetrics.of(state.replicas(), kept_metrics(model, state, mode))
 
     @tracing_replicas_of(own.shards())  # Keras divides the loss by their number
-    def program() -> Operation | Tensor:
-        return pipeline(
+    def program() -> None:
+        metrics.restore()
+        pipeline(
             stages.functions(),
             count,
             repeat_count=execution // count,
@@ -177,17 +183,31 @@ def build(
             outfeed_queue=outfeed,
             device_mapping=own.device_mapping,
             accumulate_outfeed=sums,
-            **arguments,
+            **options,
         )
-
-    def pack(flat: list[Tensor]) -> Nest:
-        flat = packing.unpack(flat)
-        if mode == "predict":
-            return tf.nest.pack_sequence_as(packed[0], flat)
-        return dict(zip(names, flat, strict=True))
+        metrics.keep()
 
     divisor = count if sums else 1
-    return PipelinedProgram(compiled(program, name), infeed, outfeed, pack, divisor)
+    function = compiled(program, name)
+    pack = functools.partial(_packed, packing, packed, names)
+    return PipelinedProgram(function, infeed, outfeed, pack, divisor, metrics)
+
+
+def _packed(
+    packing: Packing, outputs: list[Nest], names: list[str], flat: list[Tensor]
+) -> Nest:
+    """Converts results to the form of the outputs of `predict`, or else to logs."""
+    import tensorflow as tf
+
+    flat = packing.unpack(flat)
+    if outputs:
+        return tf.nest.pack_sequence_as(outputs[0], flat)
+    return dict(zip(names, flat, strict=True))
+
+
+def kept_metrics(model: KerasModel, state: ModelState, mode: str) -> list[Variable]:
+    """Returns the variables of a mode's metrics, which advance from step to step."""
+    return [] if mode == "predict" else state.kit.metric_variables(model)
 
 
 def compiled(function: NestFunction, name: str) -> Function:
@@ -216,7 +236,9 @@ OF_TRAINING = (
 )
 
 
-def _of_training(model: KerasModel, state: ModelState) -> dict[str, Any]:
+def _of_training(
+    model: KerasModel, state: ModelState, mask: list[bool]
+) -> dict[str, Any]:
     def optimize(loss: Tensor, *_: object) -> OptimizerFunctionOutput:
         weights = state.kit.variables(model.trainable_variables)
         optimizer = state.kit.optimizer(model)
@@ -225,6 +247,7 @@ def _of_training(model: KerasModel, state: ModelState) -> dict[str, Any]:
     return {
         **state.pipeline.options,
         "optimizer_function": optimize,
+        "outfeed_mask": mask,
         "reduction_method": state.pipeline.reduction,
     }
 

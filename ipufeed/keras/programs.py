@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ipufeed.device.program.strategy import IPUStrategyV1
@@ -19,13 +19,18 @@ from ipufeed.keras.data.dtypes import Packing
 from ipufeed.keras.data.shapes import zeros_of
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.kit import Kit
-from ipufeed.keras.metric_reduction import (
+from ipufeed.keras.pipelined_program import (
+    PipelinedProgram,
+    build,
+    compiled,
+    kept_metrics,
+)
+from ipufeed.keras.replica_metrics import (
+    ReplicaMetrics,
     ReplicatedMetricReductionMethod,
     reduce_on_device,
 )
-from ipufeed.keras.pipelined_program import PipelinedProgram, build, compiled
 from ipufeed.keras.state import ModelState
-from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
     dtype_of,
@@ -33,12 +38,10 @@ from ipufeed.parallel.optimizers.arguments import (
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.tf_types import (
     Function,
-    GradAndVar,
     KerasModel,
     Nest,
     NestFunction,
     Tensor,
-    Variable,
 )
 
 # The attribute of a model with the modes whose step has been traced.
@@ -121,53 +124,6 @@ def _repeated(
     return run
 
 
-@dataclass
-class ReplicaMetrics:
-    """Keeps the metrics of each replica from one execution to the next.
-
-    A program starts with replica 0's variables on all replicas. Metrics must continue from
-    the replica's own values: between executions they are kept as [replicas, *shape].
-
-    Attributes:
-        replicas: Their number.
-        pairs: Each metric's variable, and the variable of all replicas' values.
-    """
-
-    replicas: int
-    pairs: list[GradAndVar] = field(default_factory=list)
-
-    def prepare(self, variables: list[Variable]) -> None:
-        """Creates the variables, which tracing the program must not do."""
-        import tensorflow as tf
-
-        if self.replicas > 1:
-            self.pairs = [
-                (each, tf.Variable(tf.stack([each] * self.replicas), trainable=False))
-                for each in variables
-            ]
-
-    def begin_epoch(self) -> None:
-        """Sets all replicas to the current values: those of reset metrics."""
-        import tensorflow as tf
-
-        for variable, kept in self.pairs:
-            kept.assign(tf.stack([variable] * self.replicas))
-
-    def restore(self) -> None:
-        """Builds the start of a program: each replica reads its own values."""
-        import tensorflow as tf
-
-        if self.pairs:
-            index = collectives.replication_index()
-            for variable, kept in self.pairs:
-                variable.assign(tf.gather(kept, index))
-
-    def keep(self) -> None:
-        """Builds the end of a program: all replicas' values are stored."""
-        for variable, kept in self.pairs:
-            kept.assign(collectives.all_gather(variable, self.replicas))
-
-
 AnyProgram = Program | PipelinedProgram
 
 
@@ -216,9 +172,7 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
         device_ordinal=state.strategy.device_ordinal,
         **state.outfeed,
     )
-    metrics = ReplicaMetrics(state.replicas())
-    if mode != "predict":
-        metrics.prepare(state.kit.metric_variables(model))
+    metrics = ReplicaMetrics.of(state.replicas(), kept_metrics(model, state, mode))
     packing = Packing()
     enqueue = _enqueue_reduced(outfeed, packing, state, mode)
     if mode == "fit" and (state.accumulation or 1) > 1:
@@ -367,11 +321,13 @@ def _accumulating(
             )
             if state.reduction is GradientAccumulationReductionMethod.MEAN:
                 sums = [each / tf.cast(count, each.dtype) for each in sums]
-            apply(
+            pairs = [
                 (tf.cast(gradient, weight.dtype), weight)
                 for i, (gradient, weight) in enumerate(zip(sums, weights, strict=True))
                 if i not in unused
-            )
+            ]
+            if pairs:  # else the model has no weight that is trained
+                apply(pairs)
             return i + 1
 
         updates = steps // count

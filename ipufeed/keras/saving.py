@@ -12,8 +12,8 @@ import json
 from typing import Any
 
 from ipufeed.device.log import LOGGER
-from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipelining import saved_stages
+from ipufeed.keras.replica_metrics import ReplicatedMetricReductionMethod
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,

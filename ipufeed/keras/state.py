@@ -11,8 +11,8 @@ from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.device.system.system import require_usable
 from ipufeed.keras.changes.functions import StepFunction
 from ipufeed.keras.kit import Kit
-from ipufeed.keras.metric_reduction import ReplicatedMetricReductionMethod
 from ipufeed.keras.pipeline_state import PipelineState
+from ipufeed.keras.replica_metrics import ReplicatedMetricReductionMethod
 from ipufeed.parallel.optimizers.arguments import (
     AccumulatorDType,
     GradientAccumulationReductionMethod,

@@ -59,6 +59,26 @@ def test_a_layer_equals_keras_own(ours, stock):
     assert np.array_equal(found, restored)
 
 
+@pytest.mark.parametrize("make", [ipu_layers.LSTM, ipu_layers.GRU])
+def test_a_recurrent_layer_keeps_its_options(make):
+    """In its config; the order of a seed's two numbers matters."""
+    layers = [
+        make(3, dropout=0.5, dropout_seed=seed, partials_dtype="half")
+        for seed in ((1, 2), (2, 1), (1, 2))
+    ]
+    layers[2] = make.from_config(layers[2].get_config())
+    x = np.ones([2, 3, 4], "float32")
+    for layer in layers:
+        layer.build(x.shape)
+        layer.set_weights(layers[0].get_weights())
+    one, other, same = (np.asarray(layer(x, training=True)) for layer in layers)
+
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+    assert layers[2].partials_dtype == "half"
+    assert tuple(layers[2].dropout_seed) == (1, 2)
+
+
 def test_groups_are_strided_by_default():
     """Channel c is in group c % groups, on either axis of the channels."""
     found = np.asarray(ipu_layers.GroupNorm(2)(x))

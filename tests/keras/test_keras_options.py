@@ -170,6 +170,17 @@ def test_accumulation_is_a_larger_batch(strategy, large_batches, method, factor)
     assert models.furthest(large_batches[factor], model.get_weights()) < 1e-5
 
 
+def test_a_model_without_weights_accumulates_nothing(strategy):
+    """It has its loss, as without accumulation."""
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Rescaling(2.0)])
+        model.compile("sgd", "mse", steps_per_execution=4)
+    model.set_gradient_accumulation_options(2)
+    ones = np.ones([32, 6], "float32")
+
+    assert model.fit(ones, ones, batch_size=8, verbose=0).history == {"loss": [1.0]}
+
+
 def test_accumulation_must_divide_the_execution(model):
     """Refused when fit is called; evaluate does not accumulate."""
     model.set_gradient_accumulation_options(3)

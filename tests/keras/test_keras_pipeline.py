@@ -157,24 +157,6 @@ def test_results_can_be_accumulated_on_the_device(piped):
     assert found[0] == pytest.approx(np.mean(values), rel=1e-4)
 
 
-def test_pipelines_are_replicated(piped):
-    """Two copies on four IPUs; too few IPUs are refused."""
-    data = models.dataset(4)
-    one = piped.evaluate(data, verbose=0)
-    models.configure(4)
-    try:
-        piped.set_replication_options("mean")
-        two = piped.evaluate(data, verbose=0)
-        models.configure(1)
-        piped.set_replication_options("none")
-        with pytest.raises(ValueError, match=r"has 1 IPUs .* requires a multiple of 2"):
-            piped.evaluate(data, verbose=0)
-    finally:
-        models.configure(2)
-
-    assert two == pytest.approx(one, rel=1e-4)
-
-
 def test_the_assignment_is_read_written_and_forgotten(strategy, piped, caplog):
     """In the order of execution, as objects with names."""
     found = piped.get_pipeline_stage_assignment()

@@ -35,14 +35,14 @@ class Dropout(keras.layers.Dropout):  # type: ignore[misc]
         **kwargs: object,
     ) -> None:
         self._given_seed = seed
-        super().__init__(rate, noise_shape=noise_shape, seed=_one_seed(seed), **kwargs)
+        super().__init__(rate, noise_shape=noise_shape, seed=one_seed(seed), **kwargs)
 
     def get_config(self) -> Config:
         """See keras.layers.Layer."""
         return {**super().get_config(), "seed": self._given_seed}
 
 
-def _one_seed(seed: Seed) -> int | None:
+def one_seed(seed: Seed) -> int | None:
     """Returns Keras's seed of 31 bits, from one or two numbers.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipufeed.checks import check_flags
+from ipufeed.keras.layers.basic import one_seed
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 from ipufeed.tf_patches.frozen_keras import is_legacy
@@ -42,11 +43,10 @@ class _Popnn:
             )
         kwargs.pop("implementation", None)  # Graphcore's ignores it, too
         if dropout_seed is not None:
-            seed = sum(map(int, dropout_seed)) % 2**31
             if is_legacy():  # its dropout draws from the device's generator
                 no_effect(f"{type(self).__name__}(dropout_seed=)", "see reset_ipu_seed")
             else:
-                kwargs["seed"] = seed
+                kwargs["seed"] = one_seed(dropout_seed)
         super().__init__(  # type: ignore[call-arg]
             units,
             activation=activation,
@@ -55,6 +55,8 @@ class _Popnn:
         )
         # Not `time_major`: tf_keras's layers have an attribute of this name.
         self.has_time_first = time_major
+        self.partials_dtype = partials_dtype
+        self.dropout_seed = dropout_seed
 
     def call(
         self,
@@ -80,7 +82,14 @@ class _Popnn:
     def get_config(self) -> Config:
         """See keras.layers.Layer."""
         config = super().get_config()  # type: ignore[misc]
-        return {**config, "time_major": self.has_time_first}
+        if self.dropout_seed is not None:
+            config.pop("seed", None)  # made of it
+        return {
+            **config,
+            "time_major": self.has_time_first,
+            "partials_dtype": self.partials_dtype,
+            "dropout_seed": self.dropout_seed,
+        }
 
 
 def _swapped(x: Tensor) -> Tensor:

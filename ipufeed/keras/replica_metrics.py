@@ -1,0 +1,117 @@
+"""The metrics of several replicas: kept between executions, and reduced to one value."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from ipufeed.checks import as_member
+from ipufeed.parallel.collectives import ops as collectives
+from ipufeed.tf_types import GradAndVar, Tensor, Variable
+
+
+class ReplicatedMetricReductionMethod(enum.Enum):
+    """How the values of a metric on several replicas are reduced to one.
+
+    NONE: the last replica's value. LIST: a vector of all values, in the order of the
+    replicas. SUM, MEAN: their sum, their mean.
+
+    Source: Graphcore's enumeration of this name.
+    """
+
+    NONE = 0
+    LIST = 1
+    SUM = 2
+    MEAN = 3
+
+    @classmethod
+    def parse(cls, method: object) -> ReplicatedMetricReductionMethod:
+        """Returns the method, given as a member or by its name in any case.
+
+        Raises:
+            ValueError: It is neither.
+        """
+        return as_member(cls, method)
+
+
+def reduce_on_host(method: ReplicatedMetricReductionMethod, rows: Tensor) -> Tensor:
+    """Reduces [replicas, *shape] on the host, after the program."""
+    import tensorflow as tf
+
+    kinds = ReplicatedMetricReductionMethod
+    if method is kinds.LIST:
+        return rows
+    if method is kinds.NONE:
+        return rows[-1]
+    return tf.reduce_sum(rows, 0) if method is kinds.SUM else tf.reduce_mean(rows, 0)
+
+
+def reduce_on_device(
+    method: ReplicatedMetricReductionMethod, value: Tensor, replicas: int
+) -> Tensor:
+    """Builds the reduction of one metric, before each replica enqueues the result."""
+    import tensorflow as tf
+
+    kinds = ReplicatedMetricReductionMethod
+    value = tf.convert_to_tensor(value)
+    if method is kinds.LIST:
+        return collectives.all_gather(value, replicas)
+    if method is kinds.SUM:
+        return collectives.cross_replica_sum(value)
+    if method is kinds.MEAN:
+        if not value.dtype.is_floating:
+            value = tf.cast(value, tf.float32)
+        return collectives.cross_replica_mean(value)
+    return value
+
+
+@dataclass
+class ReplicaMetrics:
+    """Keeps the metrics of each replica from one execution to the next.
+
+    A program starts with replica 0's variables on all replicas. Metrics must continue from
+    the replica's own values: between executions they are kept as [replicas, *shape].
+
+    Attributes:
+        replicas: Their number.
+        pairs: Each metric's variable, and the variable of all replicas' values.
+    """
+
+    replicas: int
+    pairs: list[GradAndVar] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, replicas: int, variables: list[Variable]) -> ReplicaMetrics:
+        """Creates the variables, which tracing the program must not do."""
+        import tensorflow as tf
+
+        if replicas == 1:
+            return cls(replicas)
+        return cls(
+            replicas,
+            [
+                (each, tf.Variable(tf.stack([each] * replicas), trainable=False))
+                for each in variables
+            ],
+        )
+
+    def begin_epoch(self) -> None:
+        """Sets all replicas to the current values: those of reset metrics."""
+        import tensorflow as tf
+
+        for variable, kept in self.pairs:
+            kept.assign(tf.stack([variable] * self.replicas))
+
+    def restore(self) -> None:
+        """Builds the start of a program: each replica reads its own values."""
+        import tensorflow as tf
+
+        if self.pairs:
+            index = collectives.replication_index()
+            for variable, kept in self.pairs:
+                variable.assign(tf.gather(kept, index))
+
+    def keep(self) -> None:
+        """Builds the end of a program: all replicas' values are stored."""
+        for variable, kept in self.pairs:
+            kept.assign(collectives.all_gather(variable, self.replicas))
