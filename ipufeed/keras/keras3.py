@@ -89,6 +89,7 @@ class Keras3(Pipelines):
     name = f"Keras {keras.__version__}"
     ignored: frozenset[str] = frozenset()
     fewest_epochs = 0  # builds the model, and trains nothing
+    converts = False  # nor does Keras 3
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """See kit.Kit: arrays, tensors, tf.data, generators and PyDatasets.

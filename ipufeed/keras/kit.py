@@ -80,6 +80,7 @@ class Kit(Protocol):
     trainer: type  # the class of Keras with the steps
     ignored: frozenset[str]  # arguments of its calls that concern generators only
     fewest_epochs: int  # the least value of fit's `epochs`
+    converts: bool  # whether autograph converts `call`, losses and metrics
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """Makes the data of a call of its x, y, sample_weight, batch_size, ..."""

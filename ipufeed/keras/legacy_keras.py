@@ -71,6 +71,7 @@ class LegacyKeras(Pipelines):
     # Arguments on generators, without an effect.
     ignored = frozenset({"max_queue_size", "workers", "use_multiprocessing"})
     fewest_epochs = 1
+    converts = True  # as tf_keras's own functions
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
         """See kit.Kit: arrays, tensors, tf.data, generators and Sequences.

@@ -188,7 +188,7 @@ def build(
         metrics.keep()
 
     divisor = count if sums else 1
-    function = compiled(program, name)
+    function = compiled(program, name, state.kit.converts)
     pack = functools.partial(_packed, packing, packed, names)
     return PipelinedProgram(function, infeed, outfeed, pack, divisor, metrics)
 
@@ -210,12 +210,18 @@ def kept_metrics(model: KerasModel, state: ModelState, mode: str) -> list[Variab
     return [] if mode == "predict" else state.kit.metric_variables(model)
 
 
-def compiled(function: NestFunction, name: str) -> Function:
-    """Returns the tf.function of a program; its name is that of logs and reports."""
+def compiled(function: NestFunction, name: str, converts: bool) -> Function:
+    """Returns the tf.function of a program; its name is that of logs and reports.
+
+    Args:
+        function: Builds the program.
+        name: Of the program.
+        converts: Whether autograph converts what the model's layers call.
+    """
     import tensorflow as tf
 
     function.__name__ = name
-    program = tf.function(function, jit_compile=True, autograph=False)
+    program = tf.function(function, jit_compile=True, autograph=converts)
     # TensorFlow counts the traces of all models' programs as those of one function.
     program._omit_frequent_tracing_warning = True
     return program

@@ -190,7 +190,7 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
         ):  # else the host has these operations
             check_operations(model, tf.compat.v1.get_default_graph())
 
-    function = compiled(program, program_name(model, mode))
+    function = compiled(program, program_name(model, mode), state.kit.converts)
     return Program(function, outfeed, metrics, packing)
 
 
@@ -217,7 +217,7 @@ def trace_step(kit: Kit, model: KerasModel, zeros: Nest, mode: str) -> None:
         strategy.run(lambda each: [step(each), None][1], args=(data,))
 
     with kit.training(model, mode):
-        tf.function(once, autograph=False).get_concrete_function(zeros)
+        tf.function(once, autograph=kit.converts).get_concrete_function(zeros)
     built.add(mode)
 
 

@@ -140,3 +140,46 @@ def test_a_pipeline_equals_the_model_that_is_not_split(strategy, pipelined, plai
     assert model.evaluate(dataset(8), verbose=0) == pytest.approx(want, rel=1e-4)
     predicted = model.predict(dataset(8), verbose=0)
     assert np.allclose(predicted, stock.predict(dataset(8), verbose=0), atol=1e-5)
+
+
+class Branching(layers.Layer):
+    def call(self, inputs):
+        if tf.reduce_sum(inputs) > 0.0:
+            inputs = -inputs
+        for _ in tf.range(3):
+            inputs = 0.9 * inputs
+        return inputs
+
+
+def branching_loss(labels, outputs):
+    if tf.reduce_mean(outputs) > 0.0:
+        outputs = 2.0 * outputs
+    return tf.reduce_mean(tf.square(outputs - tf.one_hot(labels, CLASSES)), -1)
+
+
+def test_autograph_converts_layers_and_losses(strategy):
+    """Of a model and of the stages of one, as tf_keras's own functions do."""
+
+    def made():
+        first = layers.Dense(8, input_shape=(6,))
+        model = keras.Sequential([first, Branching(), layers.Dense(CLASSES)])
+        model.compile(keras.optimizers.SGD(0.1), branching_loss, steps_per_execution=8)
+        return model
+
+    stock = made()
+    with strategy.scope():
+        ours, piped = made(), made()
+    piped.set_pipeline_stage_assignment([0, 1, 1])
+    ours.set_weights(stock.get_weights())
+    keras_models.configure(1)
+    found, want = (
+        model.fit(dataset(), epochs=2, verbose=0, shuffle=False).history["loss"]
+        for model in (ours, stock)
+    )
+    keras_models.configure(2)
+    piped.set_weights(stock.get_weights())
+
+    assert found == pytest.approx(want, rel=1e-5)
+    assert piped.evaluate(dataset(), verbose=0) == pytest.approx(
+        stock.evaluate(dataset(), verbose=0), rel=1e-5
+    )
