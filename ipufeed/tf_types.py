@@ -72,6 +72,9 @@ class Dataset(Protocol):
     def repeat(self, count: int | None = None) -> Dataset:
         """Returns a dataset that repeats it, `count` times or without an end."""
 
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """Folds its elements into a state."""
+
     def take(self, count: int) -> Dataset:
         """Returns a dataset of its first elements."""
 

@@ -106,6 +106,30 @@ def test_each_tensor_of_a_nest_is_reduced_by_itself(name, style):
     np.testing.assert_array_equal(found[..., 1], alone)
 
 
+EACH = {
+    "sum": collectives.cross_replica_sum,
+    "sum of a group": lambda x: collectives.cross_replica_sum(x, replica_group_size=2),
+    "mean": collectives.cross_replica_mean,
+    "gather": lambda x: collectives.all_gather(x, 4),
+    "scatter": lambda x: collectives.reduce_scatter(x, 4),
+    "to all": lambda x: collectives.all_to_all(tf.reshape(x[:4], [4, 1]), 0, 1, 4),
+    "index": lambda x: (
+        tf.reduce_sum(x) + tf.cast(collectives.replication_index(), tf.float32)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_version_1_graph_has_the_same_collectives(name):
+    """The results are those of a tf.function, whose values the other tests check."""
+    found, want = (
+        on_replicas(4, VALUES, EACH[name], style) for style in ("graph", "function")
+    )
+
+    assert not np.array_equal(want, VALUES)
+    np.testing.assert_array_equal(found, want)
+
+
 EMPTY = {
     "sum": (collectives.cross_replica_sum, [0, 4]),
     "mean": (collectives.cross_replica_mean, [0, 4]),

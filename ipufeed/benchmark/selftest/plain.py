@@ -7,24 +7,29 @@ from ipufeed.benchmark.selftest import planted
 from ipufeed.benchmark.selftest.check import Row, about, exact
 
 RATES_MS = (1, 2, 5)
+LEAST = 0.93  # of the true rate
+ATTEMPTS = 10  # at most, to measure it
 ANYTHING = (float("-inf"), float("inf"))
 
 
 def planted_rate(each_ms: int, quick: bool) -> list[Row]:
     """Measures a source that sleeps a known time for each element.
 
-    The best of three: load of other processes makes a rate lower, never higher.
+    The best of three, or of more while none is high enough: load of other processes, or a
+    virtual machine that is not run for a while, makes a rate lower, never higher.
     """
     seconds = each_ms / 1e3
-    periods, found = [], []
-    for _ in range(3):
+    periods, found = list[float](), [0.0]
+    for attempt in range(ATTEMPTS):
+        if attempt >= 3 and max(found) >= LEAST / min(periods):
+            break
         result = measure(
             planted.sleeping(seconds), Settings(seconds=0.3 if quick else 0.8)
         )
         periods.append(planted.true_period(seconds, 30))
-        found.append(_rate(result) or float("nan"))
+        found.append(_rate(result) or 0.0)
     what = f"rate, {each_ms} ms per element"
-    return [about(what, "/s", 1 / min(periods), max(found), 0.93, 1.07)]
+    return [about(what, "/s", 1 / min(periods), max(found), LEAST, 1.07)]
 
 
 def counts(quick: bool) -> list[Row]:

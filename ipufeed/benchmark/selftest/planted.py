@@ -125,6 +125,27 @@ def stage_pipeline(costs_ms: dict[str, float]) -> Dataset:
     return dataset
 
 
+def true_stage_period(cost_ms: float, count: int = 20) -> float:
+    """Returns the seconds that an element takes in a stage of such a pipeline, alone.
+
+    By the clock around TensorFlow's own loop, so that the benchmark does not check itself:
+    the call of the stage's function is included, the start of the loop is not. The least
+    of several times, to which the load of others adds.
+    """
+    import tensorflow as tf
+
+    stage = stage_pipeline({"alone": cost_ms})
+
+    def seconds(elements: int) -> float:
+        dataset = stage.take(elements)
+        start = time.perf_counter()
+        dataset.reduce(tf.constant(0), lambda total, _: total + 1).numpy()
+        return time.perf_counter() - start
+
+    one, more = (min(seconds(n) for _ in range(4)) for n in (1, 1 + count))
+    return (more - one) / count
+
+
 def _sleeping_map(seconds: float) -> Callable[[Tensor], Tensor]:
     """Returns a map's function that sleeps, without the GIL."""
     import tensorflow as tf

@@ -33,8 +33,8 @@ def _slowest(costs: dict[str, float], slow: str, quick: bool) -> list[Row]:
     result = with_stages(result, dataset)
     first = result.stages[0] if result.stages else None
     name, share = (first["name"], first["share"]) if first else (None, None)
-    # The real lengths of these sleeps on this machine.
-    taken = {name: planted.true_period(ms / 1e3, 20) for name, ms in costs.items()}
+    # The real times of these stages on this machine.
+    taken = {name: planted.true_stage_period(ms) for name, ms in costs.items()}
     return [
         exact(
             f"slowest of {len(costs)}, at place {list(costs).index(slow) + 1}",
