@@ -47,6 +47,29 @@ def test_a_check_that_fails_once_is_made_again_with_a_note():
     assert attempts == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("rates", "attempts", "passes"),
+    [
+        ([90.0, 91.0, 95.0], 3, True),
+        ([95.0, 90.0, 91.0], 3, True),
+        ([90.0, 91.0, None, 80.0, 94.0], 5, True),
+        ([90.0] * 10, 10, False),
+        ([110.0] * 3, 3, False),
+    ],
+)
+def test_a_rate_is_the_best_of_three_or_of_more_while_it_is_too_low(
+    monkeypatch, rates, attempts, passes
+):
+    """Load makes a rate lower: one that is too high is not measured until it is lower."""
+    left = list(rates)
+    monkeypatch.setattr(plain, "measure", lambda *_: left.pop(0))
+    monkeypatch.setattr(plain, "_rate", lambda rate: rate)
+    monkeypatch.setattr(planted, "true_period", lambda *_: 0.01)
+    (row,) = plain.planted_rate(10, True)
+
+    assert (len(rates) - len(left), row.passed) == (attempts, passes)
+
+
 def test_a_check_that_raises_is_a_failure():
     """With the error where the measured value would stand."""
     (row,) = Check("broken", lambda quick: 1 / 0).run(False)
