@@ -54,10 +54,12 @@ class AliasModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         table: dict[str, str] = self.__dict__["_table"]
         if name not in table:
-            raise AttributeError(
-                f"module {self.__name__!r} has no attribute {name!r}. {self._contents()}"
-                f"{_elsewhere(f'{self.__name__}.{name}')}"
-            )
+            text = f"module {self.__name__!r} has no attribute {name!r}"
+            # AutoGraph asks each module for its file at each function that it converts.
+            if not name.startswith("__"):
+                elsewhere = _elsewhere(f"{self.__name__}.{name}")
+                text += f". {self._contents()}{elsewhere}"
+            raise AttributeError(text)
         value = resolve(table[name], name)
         setattr(self, name, value)
         return value

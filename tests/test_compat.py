@@ -184,6 +184,19 @@ def test_a_name_that_is_not_there_is_refused_with_those_that_are(installed):
     assert not hasattr(installed, "nonsense")
 
 
+def test_a_question_for_the_file_of_a_module_searches_for_no_name(
+    installed, monkeypatch
+):
+    """AutoGraph asks each module for its file, at each function that it converts."""
+    searched = []
+    monkeypatch.setattr(compat, "_elsewhere", lambda name: searched.append(name) or "")
+    for name in graphcore_names.MODULES:
+        assert not hasattr(sys.modules[f"{compat.ALIAS}.{name}"], "__file__")
+    assert not searched
+    assert not hasattr(installed, "nonsense")
+    assert searched == [f"{compat.ALIAS}.nonsense"]
+
+
 @pytest.mark.parametrize(
     ("name", "place"),
     [
