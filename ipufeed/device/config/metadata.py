@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import re
 import types
@@ -108,6 +109,7 @@ class Declaration:
         )
 
 
+@functools.cache  # a configuration is checked at each use, with all its attributes
 def described(category: type, name: str) -> str:
     """Returns an attribute's text in the `Attributes:` of a category's docstring, or ""."""
     text = ""
