@@ -20,7 +20,7 @@ from ipufeed.benchmark.loaders.leaves import (
     Element,
     Leaf,
     as_array,
-    is_mapping,
+    parts_of,
 )
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.tf_types import Dataset, Nest
@@ -100,11 +100,11 @@ def _check_alike(first: Nest, other: Nest, number: int) -> None:
 
 def arrays_of(element: Element, path: str) -> Nest:
     """Returns the element with NumPy arrays as leaves, in a structure for tf.data."""
-    if isinstance(element, dict) or is_mapping(element):
-        parts = dict(element).items()
+    parts = parts_of(element)
+    if parts is not None:
         return {
             str(key): arrays_of(value, f"{path}[{key!r}]")
-            for key, value in parts
+            for key, value in parts.items()
             if value is not None
         }
     if isinstance(element, (list, tuple)) and not (

@@ -37,6 +37,12 @@ REFUSED = {
     ("jaxlib", "ArrayImpl"): "an array",
     ("pandas", "DataFrame"): "a table",
     ("pyarrow", "Table"): "a table",
+    ("pyarrow", "RecordBatch"): "a table",
+}
+# What gives its data by a method, by module and class.
+METHODS = {
+    ("pyarrow", "Dataset"): "to_batches()",
+    ("pyarrow.parquet", "ParquetFile"): "iter_batches()",
 }
 
 
@@ -90,6 +96,9 @@ def why_not(source: object) -> str | None:
                 f"It is {what} in memory: give the loader that makes batches of it, or "
                 "tf.data.Dataset.from_tensor_slices of it."
             )
+    for (package, name), method in METHODS.items():
+        if has_class(source, package, name):
+            return f"Give its `{method}`, or a function that returns it."
     return None
 
 

@@ -1,8 +1,9 @@
 """The leaves of a loader's element: bytes, leading dimensions, copies.
 
-An element is nested in dicts, lists, tuples and dataclasses; its leaves are arrays of any
-framework (objects with `nbytes` and `shape`: NumPy, Torch, JAX, TensorFlow), strings, and
-numbers. A list of numbers is one leaf, as in a row of Hugging Face's datasets.
+An element is nested in dicts, lists, tuples, dataclasses and Arrow's tables; its leaves are
+arrays of any framework (objects with `nbytes` and `shape`: NumPy, Torch, JAX, TensorFlow),
+columns of a table, strings, and numbers. A list of numbers is one leaf, as in a row of
+Hugging Face's datasets.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def leaves_of(element: Element) -> list[Leaf]:
         return found
     if element is None:
         return []
-    if isinstance(element, dict) or is_mapping(element):
-        return leaves_of(dict(element))
+    parts = parts_of(element)
+    if parts is not None:
+        return leaves_of(parts)
     if dataclasses.is_dataclass(element) and not hasattr(element, "nbytes"):
         return leaves_of(
             [getattr(element, field.name) for field in dataclasses.fields(element)]
@@ -58,9 +60,26 @@ def leaves_of(element: Element) -> list[Leaf]:
     return [element]
 
 
-def is_mapping(element: Element) -> bool:
-    """Whether its parts have names, as those of a BatchEncoding."""
+def parts_of(element: Element) -> dict[Any, Any] | None:
+    """Returns the parts by name: of a dict, a BatchEncoding, a table; None of others."""
+    if isinstance(element, dict) or _is_mapping(element):
+        return dict(element)
+    if is_table(element):
+        return dict(zip(element.column_names, element.columns, strict=True))
+    return None
+
+
+def _is_mapping(element: Element) -> bool:
     return hasattr(element, "keys") and hasattr(element, "__getitem__")
+
+
+def is_table(element: Element) -> bool:
+    """Whether it is a RecordBatch or a Table of Arrow, whose rows are samples."""
+    return _is_arrow(element) and hasattr(element, "column_names")
+
+
+def _is_arrow(element: Element) -> bool:
+    return type(element).__module__.partition(".")[0] == "pyarrow"
 
 
 def bytes_of(leaf: Leaf) -> int:
@@ -109,6 +128,8 @@ def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
 
     Dimensions may be unknown: those of a ragged tensor, or of a sparse one in a graph.
     """
+    if _is_arrow(leaf) and hasattr(leaf, "__len__"):
+        return (len(leaf),)
     try:
         return tuple(None if size is None else int(size) for size in leaf.shape)
     except (AttributeError, TypeError, ValueError):
@@ -117,7 +138,8 @@ def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
 
 def text_of(leaf: Leaf) -> str:
     """Returns `float32 (32, 224, 224, 3)`, or the class if it is not an array."""
-    shape, dtype = _shape_of(leaf), getattr(leaf, "dtype", None)
+    shape = _shape_of(leaf)
+    dtype = getattr(leaf, "dtype", None) or (leaf.type if _is_arrow(leaf) else None)
     if shape is None or dtype is None:
         return type(leaf).__name__
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
@@ -128,8 +150,9 @@ def spec_of(element: Element) -> object:
     """Returns the structure with the text of each leaf, for the JSON."""
     if element is None:
         return "None"
-    if isinstance(element, dict) or is_mapping(element):
-        return {str(key): spec_of(value) for key, value in dict(element).items()}
+    parts = parts_of(element)
+    if parts is not None:
+        return {str(key): spec_of(value) for key, value in parts.items()}
     if hasattr(element, "_asdict"):
         return spec_of(element._asdict())
     if isinstance(element, (list, tuple)):

@@ -24,7 +24,7 @@ from ipufeed.benchmark.loaders.consumer import (
     place_of,
 )
 from ipufeed.benchmark.loaders.kinds import Kind
-from ipufeed.benchmark.loaders.leaves import leaves_of, spec_of
+from ipufeed.benchmark.loaders.leaves import is_table, leaves_of, spec_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import (
@@ -147,9 +147,9 @@ def measure_loader(
         except KeyboardInterrupt as error:
             interruption = error
             later = [warn.interrupted_later("and the harness's own cost is not known.")]
-    alike = (
-        consumer.counts.same_leading_dimension
-        and len(leaves_of(consumer.counts.sample)) > 1
+    sample = consumer.counts.sample
+    alike = consumer.counts.same_leading_dimension and (
+        is_table(sample) or len(leaves_of(sample)) > 1
     )
     rule = rule_of(kind, alike, settings.items_per_element)
     own = _own_sections(raw.counters, settings, conditions)
@@ -228,7 +228,8 @@ def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleR
 
     Args:
         kind: The loader's kind.
-        alike: Whether an element has several arrays with the same leading dimension.
+        alike: Whether an element has several arrays with the same leading dimension, or
+            is a table.
         items_per_element: The user's setting, or None.
     """
     if items_per_element is not None:

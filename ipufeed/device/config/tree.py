@@ -160,7 +160,7 @@ class Category:
             raise ConfigAttributeError(
                 f"Could not get attribute metadata for '{self._prefix}{attr}': {wrong}"
             )
-        text = described(type(self), first)
+        text = described(type(self), first)  # type: ignore[arg-type] # mypy: no hash
         return self._declarations[first].metadata(self._prefix + first, text)
 
     # ---- As a whole

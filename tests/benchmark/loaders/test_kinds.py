@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
 import pytest
 import tensorflow as tf
 
@@ -220,6 +222,9 @@ def test_what_is_nearly_a_loader_is_refused_with_the_protocol():
     assert "DataLoader" in why_not(own)
     assert kind_of(own) is None
     assert "an array in memory" in why_not(np.zeros(3))
+    assert why_not(pa.dataset.dataset(pa.table({"x": [1]}))) == (
+        "Give its `to_batches()`, or a function that returns it."
+    )
     assert why_not(dataset()) is None
 
 

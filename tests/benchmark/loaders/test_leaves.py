@@ -6,6 +6,7 @@ import types
 from collections import OrderedDict, namedtuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ipufeed.benchmark.loaders.leaves import (
@@ -43,6 +44,8 @@ class Encoding:
 
 
 IMAGE, LABEL = np.zeros((4, 3), np.float32), np.zeros(4, np.int64)
+ROWS = pa.record_batch({"size": np.zeros(4, np.float32), "label": LABEL})
+TABLE = pa.Table.from_batches([ROWS, ROWS])
 
 
 @pytest.mark.parametrize(
@@ -56,6 +59,8 @@ IMAGE, LABEL = np.zeros((4, 3), np.float32), np.zeros(4, np.int64)
         (Pair(IMAGE, LABEL), [48, 32]),
         (Example(IMAGE, "höhe"), [48, 5]),
         (Encoding(ids=IMAGE), [48]),
+        (ROWS, [16, 32]),
+        ({"rows": TABLE}, [32, 64]),
         ([1, 2, 3], [24]),
         ({"ids": [1, 2, 3], "text": "abc", "raw": b"12345"}, [24, 3, 5]),
         (7, [8]),
@@ -81,6 +86,8 @@ def test_what_has_no_bytes_is_opaque():
     [
         (IMAGE, 4),
         (LABEL, 4),
+        (ROWS["size"], 4),
+        (TABLE["size"], 8),
         (np.float32(1), None),
         ([1, 2], 2),
         ("abc", None),
@@ -99,6 +106,7 @@ def test_the_leading_dimension_is_that_of_arrays_and_lists(leaf, leading):
         (Example(IMAGE, "x"), {"image": "float32 (4, 3)", "name": "str"}),
         ((IMAGE, [1, 2]), ["float32 (4, 3)", "list of 2 int"]),
         ({1: None}, {"1": "None"}),
+        (ROWS, {"size": "float (4,)", "label": "int64 (4,)"}),
         (b"12", "bytes"),
     ],
 )

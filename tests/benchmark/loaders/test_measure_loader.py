@@ -9,6 +9,7 @@ import types
 
 import children
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 from helpers import module_runs
@@ -102,6 +103,7 @@ def test_what_is_in_memory_is_refused():
         ([np.zeros((4, 2))], 1),  # a picture, or a batch: nothing says
         ([(np.zeros((4, 2)), np.zeros(3))], 1),
         ([(np.zeros((4, 2)), 1)], 1),
+        ([pa.record_batch({"x": np.zeros(4)})], 4),
     ],
 )
 def test_samples_are_rows_where_all_arrays_agree(batches, samples):
@@ -257,6 +259,8 @@ def test_structures_are_those_that_tf_data_takes():
     assert found[1]["a"].tolist() == [1, 2]
     assert list(found[1]) == ["a"]
     assert found[2][0].dtype == np.float32
+    rows = pa.record_batch({"x": np.arange(3)})
+    assert arrays_of(rows, "element")["x"].tolist() == [0, 1, 2]
 
 
 # ---- The command ----
