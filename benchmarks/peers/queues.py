@@ -13,10 +13,11 @@ from benchmarks.peers import Figure, Group
 
 DEPTH = 1024
 ABOUT = """Nanoseconds for an element from one thread to another, in a stream, through a
-queue of 1024 places, and the median of a round trip through two of them. The native
-ones are pinned to two CPUs, carry a pointer and do not sleep
-(`benchmarks/cc/ring_bench.cc`); "ring and waiting" is the feed that a consumer can
-sleep on; the bare ping-pong of two cache lines is the floor of a round trip."""
+queue with a capacity of 1024, and the median of a round trip through two of them
+(of TensorFlow's the mean: its loops are timed as a whole). The native ones are pinned
+to two CPUs, carry a pointer and do not sleep (`benchmarks/cc/ring_bench.cc`); "ring and
+waiting" is the feed that a consumer can sleep on; the bare ping-pong of two cache lines
+is the floor of a round trip."""
 # Case of ring_bench, and its name here.
 STREAMS = {
     "ring_pointer": "ipufeed's ring",
@@ -35,7 +36,7 @@ ROUND_TRIPS = {
 
 
 def measure(quick: bool) -> Group:
-    """All queues."""
+    """Measures all queues: the stream and the round trip of each."""
     repeats = 3 if quick else 15
     found = native.ring_bench(repeats)["cases"]
     figures = [
@@ -74,25 +75,25 @@ def measure(quick: bool) -> Group:
 
 
 def python_stream(elements: int) -> float:
-    """One thread puts, the other gets."""
-    places: Any = queue.Queue(DEPTH)
+    """Returns the mean nanoseconds of an element: one thread puts, the other gets."""
+    fifo: Any = queue.Queue(DEPTH)
 
     def put() -> None:
         for number in range(elements):
-            places.put(number)
+            fifo.put(number)
 
     writer = threading.Thread(target=put)
     begin = time.perf_counter_ns()
     writer.start()
     for _ in range(elements):
-        places.get()
+        fifo.get()
     end = time.perf_counter_ns()
     writer.join()
     return (end - begin) / elements
 
 
 def python_round_trip(elements: int) -> float:
-    """Out by one queue and back by another."""
+    """Returns the median nanoseconds, out by one queue and back by another."""
     there: Any = queue.Queue(DEPTH)
     back: Any = queue.Queue(DEPTH)
 
@@ -141,28 +142,28 @@ def both_sides(
 
 
 def tensorflow_stream(elements: int) -> float:
-    """Two tf.functions, each with a loop of its own, on two threads."""
+    """Returns the mean nanoseconds: two tf.functions with loops, on two threads."""
     import tensorflow as tf
 
-    places = tf.queue.FIFOQueue(DEPTH, [tf.int64], shapes=[[]])
+    fifo = tf.queue.FIFOQueue(DEPTH, [tf.int64], shapes=[[]])
 
     @tf.function
     def put(count: Any) -> None:
         for number in tf.range(count):
-            places.enqueue(number)
+            fifo.enqueue(number)
 
     @tf.function
     def get(count: Any) -> Any:
         total = tf.constant(0, tf.int64)
         for _ in tf.range(count):
-            total += places.dequeue()
+            total += fifo.dequeue()
         return total
 
     return both_sides(put, get, elements, warm=DEPTH)
 
 
 def tensorflow_round_trip(elements: int) -> float:
-    """As the stream, with two queues and an answer for each element."""
+    """Returns the mean nanoseconds, with two queues and an answer for each element."""
     import tensorflow as tf
 
     there, back = (tf.queue.FIFOQueue(1, [tf.int64], shapes=[[]]) for _ in range(2))

@@ -50,7 +50,7 @@ def table(axis: Axis) -> str:
 
 
 def picture(axis: Axis) -> str:
-    """Returns a line for each way's first figure; both axes are logarithmic."""
+    """Returns the plot of the axis's first figure as SVG, on logarithmic axes."""
     shown = axis.plotted
     xs = [x for curve in shown for x in curve.xs]
     ys = [curve.median(x) for curve in shown for x in curve.xs]

@@ -5,7 +5,8 @@ finalised dataset, for as many elements in all. Its elements take 1 ms each, asl
 that the ratio does not depend on the machine's other load.
 
     track_feeder_overhead    seconds of the replicas / seconds of the iterators - 1, in %
-    time_exchange_...        a thousand collectives of four replicas
+    time_exchange_1000_...   a thousand all-reduces of 64 bytes by four replicas
+    time_exchange_100_...    a hundred of 1 MiB
 """
 
 from benchmarks import feeds, iterate

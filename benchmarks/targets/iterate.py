@@ -11,7 +11,7 @@ from benchmarks.targets import Row, comparison, row
 
 
 def rows(quick: bool) -> list[Row]:
-    """All of them; TensorFlow runs in this process."""
+    """Measures each kind of elements; TensorFlow runs in this process."""
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
 
     repeats = 3 if quick else 11
@@ -121,7 +121,7 @@ def waiting(repeats: int) -> list[Row]:
     ours, floor = numbers[::2], numbers[1::2]
     return [
         comparison(
-            "1 ms per element: CPU burnt waiting, of one core",
+            "1 ms per element: CPU used while waiting, of one core",
             "at most",
             5,
             "%",

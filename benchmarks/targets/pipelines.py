@@ -46,7 +46,7 @@ def rows(quick: bool) -> list[Row]:
             ideal,
         ),
         row(
-            "    4 bare threads that sleep as often, and meet after each 5 ms",
+            "    4 bare threads that sleep as often, with a barrier after each 5 ms",
             "",
             0,
             "x",
@@ -80,7 +80,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def one_at_a_time(stages: int) -> float:
-    """Seconds of a mini-batch of 4 MiB, through `stages` stages."""
+    """Returns the least seconds of a mini-batch of 4 MiB, through `stages` stages."""
     made = Stages(elements=LARGE, stages=stages, schedule=PipelineSchedule.Sequential)
     return min(times(made, 3)) / made.count
 
@@ -96,17 +96,18 @@ def times(stages: Stages, repeats: int) -> list[float]:
 
 
 def bare_seconds(count: int) -> float:
-    """What `count` mini-batches take in threads that do nothing but sleep and meet.
+    """Returns the seconds of `count` mini-batches in threads that only sleep.
 
-    It is what this machine adds to each sleep: late timers, and CPUs that others have.
+    After each sleep the threads wait at a barrier. What exceeds the ideal is what this
+    machine adds to each sleep: late timers, and CPUs that other processes use.
     """
     steps = count + Stages.STAGES - 1
-    meeting = threading.Barrier(Stages.STAGES)
+    barrier = threading.Barrier(Stages.STAGES)
 
     def stage() -> None:
         for _ in range(steps):
             time.sleep(STAGE_S)
-            meeting.wait()
+            barrier.wait()
 
     threads = [threading.Thread(target=stage) for _ in range(Stages.STAGES)]
     start = time.perf_counter()
@@ -118,7 +119,7 @@ def bare_seconds(count: int) -> float:
 
 
 def add_one(target: Array, source: Array) -> None:
-    """What a stage does."""
+    """Does the work of a stage of `Stages`."""
     np.add(source, 1.0, out=target)
 
 
@@ -132,7 +133,7 @@ class Copying:
         self.buffers = [np.ones(LARGE, np.float32) for _ in range(BUFFERS)]
 
     def seconds(self, work: Callable[[Array, Array], None]) -> float:
-        """Of `work(target, source)` once."""
+        """Returns the mean seconds of a call of `work(target, source)`."""
         start = time.perf_counter()
         for source, target in zip(self.buffers[::2], self.buffers[1::2], strict=True):
             work(target, source)

@@ -39,7 +39,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def made_up_run(elements: int, seconds: float, seed: int) -> tuple[Any, Any]:
-    """What the measuring op would have given, and the steady state of it."""
+    """Returns outputs of the measuring op that no run had, and their steady state."""
     from ipufeed.benchmark.measuring.run import RawMeasurement
     from ipufeed.benchmark.measuring.steady_state import find_steady
 
@@ -51,8 +51,10 @@ def made_up_run(elements: int, seconds: float, seed: int) -> tuple[Any, Any]:
     at = stamps[counts - 1]
     waited = random.integers(0, 10**6, len(at)).cumsum()
     depths = random.integers(0, 32, len(at)).cumsum()
-    looks = np.arange(1, len(at) + 1)
-    marks = np.stack([at, counts, counts * 4096, waited, waited // 3, depths, looks], 1)
+    samples = np.arange(1, len(at) + 1)
+    marks = np.stack(
+        [at, counts, counts * 4096, waited, waited // 3, depths, samples], 1
+    )
     counters = {
         "requested_ns": 10**12 - 10**8,
         "first_ns": int(stamps[0]),
@@ -86,7 +88,7 @@ def result_of(raw: Any, steady: Any) -> dict[str, Any]:
 
 
 def full_recording() -> Any:
-    """As many events as the native recorder keeps of a feeder and a consumer."""
+    """Returns the most events that the recorder keeps of a feeder and a consumer."""
     from ipufeed.benchmark.measuring.recording import EVENTS, Recording
     from ipufeed.executable.tracing.events import Event, Kind
 
@@ -112,7 +114,7 @@ def full_recording() -> Any:
 
 
 def written(kind: str, result: dict[str, Any], recording: Any = None) -> bytes:
-    """A report."""
+    """Returns the bytes of a report; `recording` is for the trace only."""
     from ipufeed.benchmark.report.files import content
 
     return content(kind, result, "trace.json.gz", recording)

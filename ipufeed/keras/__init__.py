@@ -5,10 +5,13 @@
 
 Models that are made in the scope of an IPUStrategy use these methods. `install` patches
 Keras once; `calls` has the three methods, `feed` the data, `programs` the compiled
-programs, `executions` runs them and reads results, `model_options` has the `set_...`
-methods. These work for any Keras: the differences between Keras 3 and tf_keras are in kits
-(`kit`, `keras3`, `legacy_keras`). `pipeline` has the stages of layers, `layers` those of
-Graphcore's `ipu.keras.layers`, `older` the models of SDK 2.1. Importing this package
+programs, `executions` runs them and reads results, `replica_metrics` reduces those of
+replicas, `model_options` has the `set_...` methods. These work for any Keras: the
+differences between Keras 3 and tf_keras are in kits (`kit`, `keras3`, `legacy_keras`).
+
+`pipeline` has the stages of layers; `layers`, `losses` and `optimizers` those of
+Graphcore's `ipu.keras`; `older` the models of SDK 2.1; `changes` the other patches of
+a Keras; `checks` and `data` what calls refuse and convert. Importing this package
 imports no Keras. Uses ipufeed.device, ipufeed.parallel and ipufeed.queues.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ipufeed.checks import as_member
 from ipufeed.parallel.collectives import ops as collectives
-from ipufeed.tf_types import GradAndVar, Tensor, Variable
+from ipufeed.tf_types import Tensor, Variable
 
 
 class ReplicatedMetricReductionMethod(enum.Enum):
@@ -43,7 +43,9 @@ def reduce_on_host(method: ReplicatedMetricReductionMethod, rows: Tensor) -> Ten
         return rows
     if method is kinds.NONE:
         return rows[-1]
-    return tf.reduce_sum(rows, 0) if method is kinds.SUM else tf.reduce_mean(rows, 0)
+    if method is kinds.SUM:
+        return tf.reduce_sum(rows, 0)
+    return tf.reduce_mean(_as_float(rows), 0)
 
 
 def reduce_on_device(
@@ -59,10 +61,15 @@ def reduce_on_device(
     if method is kinds.SUM:
         return collectives.cross_replica_sum(value)
     if method is kinds.MEAN:
-        if not value.dtype.is_floating:
-            value = tf.cast(value, tf.float32)
-        return collectives.cross_replica_mean(value)
+        return collectives.cross_replica_mean(_as_float(value))
     return value
+
+
+def _as_float(value: Tensor) -> Tensor:
+    """Casts integers, whose mean TensorFlow would round down."""
+    import tensorflow as tf
+
+    return value if value.dtype.is_floating else tf.cast(value, tf.float32)
 
 
 @dataclass
@@ -78,7 +85,7 @@ class ReplicaMetrics:
     """
 
     replicas: int
-    pairs: list[GradAndVar] = field(default_factory=list)
+    pairs: list[tuple[Variable, Variable]] = field(default_factory=list)
 
     @classmethod
     def of(cls, replicas: int, variables: list[Variable]) -> ReplicaMetrics:

@@ -55,7 +55,7 @@ def register(
 
     Args:
         library: The library's file name, or a path to it, or "*" for all libraries.
-        op_name: The operation's name in it.
+        op_name: The operation's name in it. Default: "Build".
         forward: `f(inputs, attributes, outs)` -> a list of tensors. It is compiled like
             other code.
         gradient: `g(gradients, outputs, inputs, attributes, index)` -> a list with a

@@ -178,9 +178,8 @@ def _gather(value: TensorLike) -> Tensor:
     if graph is None:
         _check_equal_shapes(value, replicas)
     with contextlib.ExitStack() as stack:
-        if (
-            graph is not None
-        ):  # a variable's initial value is colocated with the variable
+        if graph is not None:
+            # A variable's initial value is colocated with the variable.
             if "_class" in graph._attr_scope_map:
                 stack.enter_context(graph._attr_scope({"_class": None}))
             stack.enter_context(graph.colocate_with(None, ignore_existing=True))

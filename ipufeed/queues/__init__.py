@@ -3,6 +3,10 @@
     dataset --> IPUInfeedQueue --> feeder thread --> ring --> program on /device:IPU:n
     results <-- IPUOutfeedQueue <------------------- ring <-- (a compiled loop)
 
+The program that reads an infeed wakes its feeder once the ring is half empty. It moves
+the results of a full outfeed into the outfeed's store (`set_outfeed_limit`, bytes), and
+waits when that is full, too.
+
 Python builds the ops; the native core (ipufeed/cc) moves the data. Uses no other folder:
 hooks.py holds the functions of the device package that the queues call.
 """

@@ -1,4 +1,4 @@
-"""ScopedIPUOutfeedQueue: an outfeed queue of eager mode."""
+"""ScopedIPUOutfeedQueue: Graphcore's outfeed queue of eager mode."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 
 
 class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
-    """An outfeed queue that is deleted with its last reference.
+    """An IPUOutfeedQueue that can only be created in eager mode.
+
+    Graphcore's is deleted with its last reference. So is each IPUOutfeedQueue here.
 
     Args:
-        outfeed_mode: See IPUOutfeedQueue.
-        device_ordinal: See IPUOutfeedQueue.
+        outfeed_mode: See IPUOutfeedQueue. Default: None, which is ALL.
+        device_ordinal: See IPUOutfeedQueue. Default: None.
 
     Raises:
         RuntimeError: Not in eager mode.

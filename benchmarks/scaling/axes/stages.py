@@ -1,4 +1,4 @@
-"""Pipelines of 1 to 8 stages, each on an IPU of its own."""
+"""Pipelines of 2 to 8 stages, each on an IPU of its own, and a loop of one stage."""
 
 import os
 from typing import Any
@@ -43,7 +43,7 @@ def measure(quick: bool) -> Axis:
 
 
 def cost(stages: int, count: int, repeat: int, seconds: float = 0.0) -> Cost:
-    """Of a slot, in one program."""
+    """Returns the cost of a slot of the schedule: the mean over one program."""
     if stages == 1:
         alone = loop_of_one(seconds)
         return turns.timed(lambda: alone(count * repeat), count * repeat)
@@ -52,7 +52,7 @@ def cost(stages: int, count: int, repeat: int, seconds: float = 0.0) -> Cost:
 
 
 def loop_of_one(seconds: float) -> Any:
-    """The work of a stage in a compiled loop between two queues, as a function of n."""
+    """Returns a function of n: a stage's work n times, in a loop between two queues."""
     import tensorflow as tf
 
     from ipufeed.device.config.config import IPUConfig

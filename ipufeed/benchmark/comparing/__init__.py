@@ -1,5 +1,10 @@
 """Compares two results: the ratio of rates, its confidence interval, the verdict.
 
+    compare      the ratio, its 95 and 99 % intervals and the verdict
+    variance     the variance of a rate within its run
+    read_result  the values of a result that count; notes: whether two are comparable
+    gate, text   the allowed loss; a comparison as text
+
 Reads results as JSON. Uses result.
 
 The public function is `ipufeed.benchmark.compare`. This package is not called `compare`:

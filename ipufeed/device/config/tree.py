@@ -160,7 +160,8 @@ class Category:
             raise ConfigAttributeError(
                 f"Could not get attribute metadata for '{self._prefix}{attr}': {wrong}"
             )
-        text = described(type(self), first)  # type: ignore[arg-type] # mypy: no hash
+        # mypy takes the class for unhashable, since its instances are.
+        text = described(type(self), first)  # type: ignore[arg-type]
         return self._declarations[first].metadata(self._prefix + first, text)
 
     # ---- As a whole

@@ -1,8 +1,10 @@
-"""Reads the host's clock inside a program, for the time of an iteration.
+"""Reads the host's clock inside a program, for the time of an iteration; waits in it.
 
     body:   stamp = read_clock()                     int32 [2], on the device
             outfeed.enqueue(stamp)
     host:   times = to_ns(outfeed.dequeue())         int64 [n], nanoseconds
+
+`wait` delays a program, as work that another device does.
 
 The clock is that of `time.monotonic_ns()`, so that a program's stamp can be compared with
 one of the host. It exists in the simulator only; the hardware counts its own cycles.

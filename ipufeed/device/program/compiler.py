@@ -231,7 +231,7 @@ def _with_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
             getattr(result, "op", result)._add_control_inputs(effects)
     else:
         _name_program(graph, first_op, computation)
-        sharding.mark_program(graph.get_operations()[first_op:])
+        sharding.mark_shards(graph.get_operations()[first_op:])
     return results
 
 

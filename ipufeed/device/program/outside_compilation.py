@@ -24,7 +24,7 @@ PROGRAM_ATTR = "_ipufeed_program"
 COMPILE_ATTR = "_xla_compile_id"
 
 
-# The native device has the same message.
+# cc/device/ipu_device.cc has the same message.
 CANNOT_PRECOMPILE = (
     "Programs that TensorFlow's executor runs cannot be pre-compiled: those with "
     "outside_compilation_scope, and those of set_executor('tensorflow'). Take the scope "
@@ -102,7 +102,7 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
     long.
 
     Args:
-        name: An attribute of the ops.
+        name: The value of an attribute of the ops. Default: "outside".
 
     Raises:
         ValueError: Not inside a program (ipu_compiler.compile, or a function that

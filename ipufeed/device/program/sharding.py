@@ -100,7 +100,7 @@ def called_graphs(operation: Operation) -> list[Graph]:
     return [each.graph for each in functions if getattr(each, "graph", None)]
 
 
-def mark_program(operations: Iterable[Operation]) -> None:
+def mark_shards(operations: Iterable[Operation]) -> None:
     """Sets the program's number of IPUs as an attribute of each of its ops.
 
     TensorFlow rewrites a session's graph before it compiles the program, and a replaced op

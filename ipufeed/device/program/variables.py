@@ -1,4 +1,4 @@
-"""Variables of version 1 programs."""
+"""Variables: initialization on the CPU in version 1; a handle's dtype and shape."""
 
 from __future__ import annotations
 

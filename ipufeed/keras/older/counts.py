@@ -44,8 +44,12 @@ def count(
         batches: Of a step.
         replicas: Their number.
 
+    Returns:
+        The counts per replica. Batches that no step takes are dropped, with a warning.
+
     Raises:
-        ValueError: A count is missing, or does not divide another one.
+        ValueError: A count is missing, is not a positive int, or does not divide
+            another one; or the data are fewer than one step.
     """
     dropped = 0
     if steps is None:
@@ -85,7 +89,12 @@ def count(
 
 
 def size_of(x: Nest, batch_size: int | None) -> int | None:
-    """Returns the number of batches of data; None if it is unknown or infinite."""
+    """Returns the number of batches of data; None if it is unknown or infinite.
+
+    Args:
+        x: A dataset, whose elements are batches, or arrays.
+        batch_size: Of arrays. None is 32, as in Keras.
+    """
     import tensorflow as tf
 
     if isinstance(x, tf.data.Dataset):

@@ -58,8 +58,8 @@ def cross_replica_sum(
     Args:
         x: A tensor of a float or of int32 or int64. Floats of 16 bits are summed in 32.
         replica_group_size: The size of the groups of consecutive replicas (0 to n-1, n to
-            2n-1, ...) that are summed separately. Default: one group of all replicas of all
-            processes.
+            2n-1, ...) that are summed separately. Default: None, as 0: one group of all
+            replicas of all processes.
         name: Of the op.
 
     Returns:
@@ -67,13 +67,13 @@ def cross_replica_sum(
 
     Raises:
         TypeError: Another dtype.
-        ValueError: The group is not a positive integer.
+        ValueError: The group is not an integer, or negative.
         tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
         tf.errors.UnimplementedError: When it runs: it spans some of the processes.
     """
-    group = checked_size(replica_group_size, "replica_group_size")
+    group = _checked_size(replica_group_size, "replica_group_size")
     (total,) = collective(
-        [number(x, NUMBERS)], Collective.REDUCE, group=group, name=name
+        [_number(x, NUMBERS)], Collective.REDUCE, group=group, name=name
     )
     return total
 
@@ -94,15 +94,15 @@ def cross_replica_mean(
     Raises:
         TypeError, ValueError, tf.errors.OpError: See cross_replica_sum.
     """
-    group = checked_size(replica_group_size, "replica_group_size")
-    return collective([number(x, FLOATS)], Collective.MEAN, group=group, name=name)[0]
+    group = _checked_size(replica_group_size, "replica_group_size")
+    return collective([_number(x, FLOATS)], Collective.MEAN, group=group, name=name)[0]
 
 
 def cross_replica_means(tensors: list[Tensor]) -> list[Tensor]:
     """Averages several tensors over the replicas, in one collective."""
     if not tensors:
         return []
-    return collective([number(each, FLOATS) for each in tensors], Collective.MEAN)
+    return collective([_number(each, FLOATS) for each in tensors], Collective.MEAN)
 
 
 @flags_checked
@@ -140,11 +140,11 @@ def all_gather(x: Nest, replication_factor: int, name: str | None = None) -> Nes
         tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
             number of replicas.
     """
-    factor = required_size(replication_factor, "replication_factor")
+    factor = _required_size(replication_factor, "replication_factor")
     return _of_each(
         x,
         lambda each: collective(
-            [tensor(each)], Collective.GATHER, group=factor, replicas=factor, name=name
+            [_tensor(each)], Collective.GATHER, group=factor, replicas=factor, name=name
         )[0],
     )
 
@@ -173,14 +173,14 @@ def reduce_scatter(
         tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
             replicas.
     """
-    factor = required_size(replication_factor, "replication_factor")
+    factor = _required_size(replication_factor, "replication_factor")
     if op not in REDUCTIONS:
         raise ValueError(f"`op` must be one of {', '.join(REDUCTIONS)}, got {op!r}.")
     reduction, divides = REDUCTIONS[op]
 
     def scatter(each: Tensor) -> Tensor:
         (part,) = collective(
-            [tensor(number(each, FLOATS if divides else NUMBERS))],
+            [_tensor(_number(each, FLOATS if divides else NUMBERS))],
             Collective.REDUCE_SCATTER,
             reduction=reduction,
             group=factor,
@@ -219,11 +219,11 @@ def all_to_all(
     """
     import tensorflow as tf
 
-    value = tensor(x)
-    count = required_size(number_of_replicas, "number_of_replicas")
+    value = _tensor(x)
+    count = _required_size(number_of_replicas, "number_of_replicas")
     shape = shape_with_room(value.shape.as_list(), "x")
-    split = dimension(split_dimension, len(shape), "split_dimension")
-    concat = dimension(concat_dimension, len(shape), "concat_dimension")
+    split = _dimension(split_dimension, len(shape), "split_dimension")
+    concat = _dimension(concat_dimension, len(shape), "concat_dimension")
     if shape[split] % count:
         raise ValueError(
             f"The split dimension {split} must be divisible by the {count} replicas, got "
@@ -331,7 +331,7 @@ def gradients_of_collective(op: Operation, *gradients: Tensor) -> list[Tensor]:
     return [*results, None]  # the token's
 
 
-def tensor(x: Tensor) -> Tensor:
+def _tensor(x: Tensor) -> Tensor:
     """Converts to a tensor of a fully defined shape.
 
     Raises:
@@ -347,7 +347,7 @@ def tensor(x: Tensor) -> Tensor:
     return value
 
 
-def number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
+def _number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
     """Converts to a tensor of one of these dtypes.
 
     Raises:
@@ -372,24 +372,24 @@ def _of_each(x: Nest, one: Callable[[Tensor], Tensor]) -> Nest:
     return results[0] if len(results) == 1 else results
 
 
-def checked_size(size: int | None, what: str) -> int:
+def _checked_size(size: int | None, what: str) -> int:
     """Checks an optional group size; returns 0 for None and 0, which mean all replicas.
 
     Raises:
         ValueError: It is not an integer of at least 0.
     """
     is_all = size is None or (size == 0 and not isinstance(size, bool))
-    return 0 if is_all else required_size(size, what)
+    return 0 if is_all else _required_size(size, what)
 
 
-def required_size(size: object, what: str) -> int:
+def _required_size(size: object, what: str) -> int:
     """Checks a group size; raises ValueError unless it is a positive integer."""
     if not is_int(size) or size < 1:
         raise ValueError(f"`{what}` must be a positive integer, got {size!r}.")
     return int(size)
 
 
-def dimension(axis: int, rank: int, what: str) -> int:
+def _dimension(axis: int, rank: int, what: str) -> int:
     """Checks a dimension; returns it counted from 0 (a negative one is from the end).
 
     Raises:

@@ -1,4 +1,4 @@
-"""Copies traced ops into the graph that is being built."""
+"""Copies traced ops into the default graph, the one that is being built."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from ipufeed.tf_types import FuncGraph, Operation, Tensor
 
 
 class Copier:
-    """Copies ops of one graph into others, one at a time.
+    """Copies ops of one graph into the default graph, one at a time.
 
     Args:
         source: The FuncGraph that has them.
         values: Replacements of tensors of `source`, by the tensor's id.
         token: The token that the next chained op takes; each copied one replaces it.
+            None if no chained op is copied.
         keep_device: Whether copies are placed by the current device scope; otherwise they
             have no device. Default: False.
     """
