@@ -2,6 +2,10 @@
 //
 //   writer --push()--> [ ring ] --pop()--> reader        any thread: cancel()
 //
+// push() wakes a parked reader; pop() wakes a parked writer, once the ring is half
+// empty (made_room). A reader that naps is woken early only for a ring that is half
+// full.
+//
 // A caller may also pass its own condition to stop waiting, `stopped()`, which ends
 // that wait only: the thread that sets it wakes the side (wake_reader,
 // wake_writer).

@@ -1,4 +1,6 @@
-// An outfeed queue's native half: enqueued results that no reader has taken yet.
+// An outfeed queue's native half: enqueued results that no reader has taken yet. With a
+// slow reader the ring fills, its results are moved to the store (result_queue.h), and
+// enqueue() waits once the store has reached set_outfeed_limit_bytes().
 #pragma once
 
 #include <atomic>

@@ -17,8 +17,8 @@ namespace ipufeed {
 // One result, or several in a row that are alike: see ResultSignature.
 struct ResultElement {
   std::vector<tensorflow::Tensor> components;
-  // The replicas of which each component is made, if there are several: [replicas,
-  // *shape].
+  // How many replicas' parts each component holds: it is [replicas, *shape] if there
+  // are several.
   int replicas = 1;
 };
 

@@ -16,9 +16,10 @@ std::atomic<OnHostCall> on_host_call{nullptr};
 
 }  // namespace
 
-// State that Python prepared before is visible to the calls.
+// [1] set_on_host_call() -> call_host(): state that Python prepared before is visible
+// to the calls.
 void set_on_host_call(OnHostCall function) {
-  on_host_call.store(function, std::memory_order_release);
+  on_host_call.store(function, std::memory_order_release);  // [1]
 }
 
 absl::Status call_host(Program& program, const Context& context, HostCall* call) {
@@ -28,11 +29,11 @@ absl::Status call_host(Program& program, const Context& context, HostCall* call)
   call->replicas = context.replicas;
   call->mini_batch =
       context.pipeline == nullptr ? -1 : context.pipeline->mini_batch(context.ipu);
-  // A loop whose iterations only call the host has nothing else that looks.
+  // A loop whose iterations only call the host has no other check of stopped().
   program.watch();
   if (program.stopped()) return program.stop_status();
   if (std::string_view(call->kind) == "library") return call_library(*call);
-  const OnHostCall function = on_host_call.load(std::memory_order_acquire);
+  const OnHostCall function = on_host_call.load(std::memory_order_acquire);  // [1]
   if (function == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("A program calls the host ('", call->kind,

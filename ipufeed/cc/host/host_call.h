@@ -17,7 +17,7 @@
 
 namespace ipufeed {
 
-// A tensor in memory, row major; as Python's HostTensor in ops/host_calls.py.
+// A tensor in memory, row major; as Python's _HostTensor in ops/host_calls.py.
 struct HostTensor {
   std::int32_t dtype;  // of TensorFlow
   std::int32_t rank;
@@ -26,7 +26,7 @@ struct HostTensor {
   std::int64_t elements;
 };
 
-// As Python's HostCall in ops/host_calls.py.
+// As Python's _HostCall in ops/host_calls.py.
 struct HostCall {
   const char* kind;  // which function
   const char* text;  // for it; of text_size bytes
@@ -35,8 +35,8 @@ struct HostCall {
   std::int64_t run;         // of the program, in this process
   std::int64_t mini_batch;  // in the run; -1 outside of a pipeline
   std::int32_t ordinal;
-  std::int32_t replica;  // among those of all processes
-  std::int32_t replicas;
+  std::int32_t replica;   // among those of all processes
+  std::int32_t replicas;  // of this process
   std::int32_t inputs;
   std::int32_t outputs;
   const HostTensor* input;

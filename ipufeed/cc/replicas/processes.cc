@@ -19,6 +19,8 @@
 namespace ipufeed {
 namespace {
 
+// [1] set_processes() -> reduce_piece(): state that Python prepared before is visible
+// to the calls. The numbers are relaxed: set_processes() is called between programs.
 std::atomic<int> processes{1};
 std::atomic<int> own_index{0};
 std::atomic<OnCollective> on_collective{nullptr};
@@ -123,7 +125,7 @@ absl::Status reduce_piece(Program* program, const CollectiveRequest& request,
                           CollectiveThread* thread) {
   const auto width = static_cast<std::size_t>(tensorflow::DataTypeSize(dtype));
   CollectiveCall call;
-  call.function = on_collective.load(std::memory_order_acquire);
+  call.function = on_collective.load(std::memory_order_acquire);  // [1]
   call.stream = std::int64_t{program->ordinal()} * kMostIpus + current_context().ipu;
   call.reduction = static_cast<std::int64_t>(request.reduction);
   call.mean = request.collective == Collective::kMean;
@@ -163,7 +165,7 @@ absl::Status reduce_piece(Program* program, const CollectiveRequest& request,
 }  // namespace
 
 void set_processes(int count, int index, OnCollective ask) {
-  on_collective.store(ask, std::memory_order_release);
+  on_collective.store(ask, std::memory_order_release);  // [1]
   processes.store(ask == nullptr ? 1 : count, std::memory_order_relaxed);
   own_index.store(ask == nullptr ? 0 : index, std::memory_order_relaxed);
 }

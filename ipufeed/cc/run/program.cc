@@ -171,7 +171,7 @@ absl::Status Program::leave(int replica) {
 StepClock& Program::step_clock() {
   const auto ipu = static_cast<std::size_t>(current.ipu);
   if (ipu < kFast) {
-    StepClock* const clock = fast_clocks_[ipu].load(std::memory_order_acquire);
+    StepClock* const clock = fast_clocks_[ipu].load(std::memory_order_acquire);  // [2]
     if (clock != nullptr) return *clock;
   }
   MutexLock lock(mutex_);
@@ -181,14 +181,14 @@ StepClock& Program::step_clock() {
 StepClock& Program::clock_of(int ipu) {
   StepClock& clock = step_clocks_[ipu];
   const auto own = static_cast<std::size_t>(ipu);
-  if (own < kFast) fast_clocks_[own].store(&clock, std::memory_order_release);
+  if (own < kFast) fast_clocks_[own].store(&clock, std::memory_order_release);  // [2]
   return clock;
 }
 
 bool Program::compute(std::int64_t step_ns, StepTimes* times) {
   watch();
-  // stop() raises the flag under mutex_: it is either before the look or wakes the
-  // wait.
+  // stop() raises the flag under mutex_: it is either seen by the check or
+  // wakes the wait.
   MutexLock lock(mutex_);
   *times = clock_of(current.ipu).next(now_ns(), step_ns);
   while (!stopped()) {
@@ -223,7 +223,7 @@ Leased* Program::find(Leased::Kind kind, std::int64_t number) const {
 
 Leased* Program::leased(Leased::Kind kind, std::int64_t number) {
   for (const auto& fast : fast_feeds_) {
-    Leased* const feed = fast.load(std::memory_order_acquire);
+    Leased* const feed = fast.load(std::memory_order_acquire);  // [1]
     if (feed == nullptr) break;
     if (feed->number() == number && feed->kind() == kind) return feed;
   }
@@ -245,7 +245,7 @@ absl::Status Program::take(std::shared_ptr<Leased> feed, Leased** out) {
   TF_RETURN_IF_ERROR(feed->take(step_, current.replicas));
   *out = feed.get();
   if (feeds_.size() < kFast) {
-    fast_feeds_[feeds_.size()].store(feed.get(), std::memory_order_release);
+    fast_feeds_[feeds_.size()].store(feed.get(), std::memory_order_release);  // [1]
   }
   feeds_.push_back(std::move(feed));
   // No replica has used it yet, so that none can have left an outfeed too early.

@@ -161,8 +161,9 @@ class Program {
   // By IPU; one stays where it is.
   std::map<int, StepClock> step_clocks_ IPUFEED_GUARDED_BY(mutex_);
   // What the queue calls of each element look up, without the mutex: the first feeds of
-  // feeds_ in their order, and the clocks of the first IPUs. Written with the mutex;
-  // the release is paired with the acquire of the look-up that finds them.
+  // feeds_ in their order, and the clocks of the first IPUs. Written with the mutex:
+  // [1] take() -> leased(), [2] clock_of() -> step_clock(), so that the object that a
+  // look-up finds is complete.
   static constexpr std::size_t kFast = 16;
   std::array<std::atomic<Leased*>, kFast> fast_feeds_{};
   std::array<std::atomic<StepClock*>, kFast> fast_clocks_{};
@@ -236,7 +237,7 @@ bool set_on_failure(OnFailure call);
 // Waits until no program that is watched runs on the IPU `ordinal`, but for those that
 // serve and one that lasts as long as the step `own_step`; false at the deadline
 // (monotonic clock), or when `stopped` is true: wake_idle_waiters() makes the waiters
-// look, and must be called after it has been set.
+// check it, and must be called after it has been set.
 bool wait_until_idle(int ordinal, std::int64_t own_step, std::int64_t deadline_ns,
                      const std::atomic<bool>& stopped);
 void wake_idle_waiters();

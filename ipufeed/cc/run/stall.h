@@ -13,19 +13,21 @@ namespace ipufeed {
 
 class Program;
 
-// Seconds that a program waits before it reports, process-wide; 0 for never. Any
-// thread.
+// Sets after how many nanoseconds of a wait a program reports it, process-wide; 0 for
+// never. Default: 30 s. Any thread.
 void set_stall_report_ns(std::int64_t ns);
 
-// Of one wait. It reports after the time that is set, and then each time after
-// twice as long.
+// The reports of one wait: the first after the time that is set, each further one when
+// the wait has lasted twice as long as at the last. The waiting thread.
 class StallWatch {
  public:
   // When to report next, on the monotonic clock.
   std::int64_t next_report_ns();
 
   // Logs one line: which thread waits (its stage, IPU and replica), for how long, for
-  // which feed and which side of it, and the fill of the program's queues.
+  // which feed and which side of it, and the fill of the program's queues. kind:
+  // "infeed", "outfeed" or "pipeline"; state: "empty", "full" or "incomplete"; reason:
+  // the cause, as the end of a sentence.
   void report(const Program& program, const char* kind, const std::string& name,
               const char* state, const std::string& reason);
 

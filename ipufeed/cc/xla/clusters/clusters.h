@@ -5,10 +5,11 @@
 //        v
 //   mark_clusters()      ops of one IPU with no op of the host in between: one cluster
 //   TensorFlow           makes a function of each cluster (EncapsulateSubgraphsPass)
-//   launch_clusters()    a call of such a function is compiled, as
-//   ipu_compiler.compile's
+//   launch_clusters()    makes each call of such a function the launch of a compiled
+//                        program, as ipu_compiler.compile does
 //
-// Ops that cannot be compiled stay with TensorFlow's executor, which is logged once.
+// Ops that cannot be compiled (compilable.h) stay with TensorFlow's executor, which is
+// logged once.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,19 +1,19 @@
-// What a compiled program asks of the CPU that runs it.
+// The CPU features that a compiled program requires, without false errors about them.
 #pragma once
 
 #include <string>
 
 namespace ipufeed {
 
-// A serialised executable without the features in it that are not features of a CPU but
-// wishes of the compiler (+prefer-no-scatter). XLA looks for each in the CPU it loads
-// the executable on, and logs two lines of errors where it has not found them.
-// What is not an executable stays as it is.
+// Returns a serialised executable without those features in it that are preferences of
+// the compiler (+prefer-no-scatter) and not features of a CPU. XLA compares each with
+// the CPU on which it loads the executable, and logs two lines of errors for the absent
+// ones. A string that is not an executable is returned unchanged. Any thread.
 std::string without_preferences(std::string executable);
 
-// During its lifetime TensorFlow's log has fatal lines only: XLA's loader adds such
-// wishes itself to what it reads, and then reports that the CPU lacks them. What fails
-// at loading is in its status. Nests, on any thread.
+// During its lifetime the process's log has fatal lines only: XLA's loader itself adds
+// such preferences to an executable that it reads, and then reports that the CPU lacks
+// them. An error of the load is in its status. Nests, on any thread.
 class QuietLoading {
  public:
   QuietLoading();
