@@ -18,7 +18,8 @@ from ipufeed.parallel.optimizers.arguments import (
     check_dtype,
 )
 from ipufeed.queues.depths import check_buffer_depth, check_prefetch_depth
-from ipufeed.queues.infeed import IPUInfeedQueue, check_feed_name
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.old_arguments import check_feed_name
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import KerasModel
 

@@ -21,10 +21,10 @@ from ipufeed.queues.depths import check_buffer_depth
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.infeed import (
     cannot_be_pickled,
-    drop_old_arguments,
     stay_with_graph,
     warn_of_latency,
 )
+from ipufeed.queues.old_arguments import drop_old_arguments, named_by_position
 from ipufeed.queues.outfeed_reader import OutfeedReader
 from ipufeed.queues.placement import check_placement
 from ipufeed.queues.plain_errors import plain_errors
@@ -72,6 +72,7 @@ class IPUOutfeedQueue:
         `stats` added.
     """
 
+    @named_by_position(0, "outfeed_mode")
     @flags_checked
     def __init__(
         self,
