@@ -218,6 +218,9 @@ OPS = {
         ("embedding_ops", "embedding_lookup", "indices_are_sorted"): (
             lambda: embedding_lookup(ONE, [0], indices_are_sorted=True)
         ),
+        ("embedding_ops", "embedding_lookup", "**kwargs"): (
+            lambda: embedding_lookup(ONE, [0], one_hot_threshold=0)
+        ),
         ("functional_ops", "outlined_function", "unique_sharding"): (
             lambda: outlined_function(tf.identity, unique_sharding=True)
         ),

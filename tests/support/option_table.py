@@ -280,7 +280,8 @@ PARAMETERS = {
         "name shape dtype partition_strategy optimizer_spec initializer"
     ),
     "ops.embedding_ops.embedding_lookup": (
-        "params ids serialization_factor indices_are_sorted:warns name:label"
+        "params ids serialization_factor indices_are_sorted:warns name:label "
+        "**kwargs:warns"
     ),
     "ops.functional_ops.outlined_function": (
         "func unique_sharding:warns keep_input_layouts:warns name:label"
