@@ -208,9 +208,8 @@ MODULES: dict[str, dict[str, str]] = {
     "ops.rand_ops": _at("ops.rand_ops", "dropout"),
     "ops.reduce_scatter_op": _at(_COLLECTIVES, "reduce_scatter"),
     "ops.replication_ops": _at(_COLLECTIVES, "replication_index"),
-    "ops.rnn_ops": _refused(
-        "PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM PopnnGRU PopnnLSTM"
-    ),
+    "ops.rnn_ops": _at("ops.rnn_ops", "PopnnGRU PopnnLSTM")
+    | _refused("PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM"),
     "ops.slicing_ops": _at(
         "ops.slicing_ops", "sequence_slice sequence_slice_pack sequence_slice_unpack"
     ),

@@ -35,8 +35,8 @@ _REPORTS = (
 )
 _SHARDING = "operations are not distributed by themselves; use scopes.ipu_shard(index)"
 _RNN = (
-    "use ipu.keras.layers.PopnnLSTM or PopnnGRU, or tf.keras.layers.LSTM and GRU, which "
-    "are batch-major"
+    "use rnn_ops.PopnnLSTM or PopnnGRU on sequences of one length, or tf.keras.layers.LSTM "
+    "and GRU, which are batch-major, with a mask"
 )
 
 # Name -> why, and the replacement: the end of the error's sentence.
@@ -51,8 +51,6 @@ NAMES = {
     "PopnnAUGRU": _RNN,
     "PopnnDynamicGRU": _RNN,
     "PopnnDynamicLSTM": _RNN,
-    "PopnnGRU": _RNN,
-    "PopnnLSTM": _RNN,
     "RunConfig": _ESTIMATOR,
     "accumulate_tagged_gradients": _ACCUMULATE,
     "automatic_sharding": _SHARDING,

@@ -1,5 +1,6 @@
 """Calls with each public option that warns: see test_public_options.py."""
 
+import functools
 import tempfile
 
 import numpy as np
@@ -17,6 +18,7 @@ from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
 from ipufeed.ops.internal_ops import fifo
 from ipufeed.ops.nn_ops import multi_conv
+from ipufeed.ops.rnn_ops import PopnnGRU, PopnnLSTM
 from ipufeed.parallel.collectives.ops import assume_equal_across_replicas
 from ipufeed.parallel.optimizers.accumulation import (
     CrossReplicaGradientAccumulationOptimizerV2,
@@ -268,6 +270,17 @@ CALLS = {
     ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
     **strategy_options.CALLS,
     **OPS,
+    **{
+        (f"ops.rnn_ops.{layer.__name__}", option): functools.partial(
+            layer, 1, **{option: value}
+        )
+        for layer in (PopnnGRU, PopnnLSTM)
+        for option, value in {
+            "options": {"a": "b"},
+            "options_bwd": {"a": "b"},
+            "partials_dtype": tf.float16,
+        }.items()
+    },
     ("scopes.frontend_attribute", "attribute_name"): lambda: entered(
         scopes.frontend_attribute("colour", "red")
     ),

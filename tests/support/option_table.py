@@ -375,6 +375,22 @@ PARAMETERS = {
     "ops.rand_ops.dropout": "x rate noise_shape seed name:label **kwargs",
     "ops.reduce_scatter_op.reduce_scatter": "x replication_factor op name:label",
     "ops.replication_ops.replication_index": "name:label",
+    "ops.rnn_ops.PopnnGRU": (
+        "num_units dtype partials_dtype:warns seed weights_initializer bias_initializer "
+        "activation recurrent_activation return_state name:label reset_after options:warns "
+        "options_bwd:warns"
+    ),
+    "ops.rnn_ops.PopnnGRU.build": "input_shape",
+    "ops.rnn_ops.PopnnGRU.call": "inputs initial_state training",
+    "ops.rnn_ops.PopnnGRU.state_shape": "batch_size",
+    "ops.rnn_ops.PopnnLSTM": (
+        "num_units dtype partials_dtype:warns seed weights_initializer bias_initializer "
+        "activation recurrent_activation return_state name:label options:warns "
+        "options_bwd:warns"
+    ),
+    "ops.rnn_ops.PopnnLSTM.build": "input_shape",
+    "ops.rnn_ops.PopnnLSTM.call": "inputs initial_state training",
+    "ops.rnn_ops.PopnnLSTM.state_shape": "batch_size",
     "ops.slicing_ops.sequence_slice": (
         "dst src num_elems src_offsets dst_offsets zero_unused"
     ),
