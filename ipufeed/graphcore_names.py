@@ -44,9 +44,11 @@ _UTILS = (
     | _at("device.flags.synthetic", "SyntheticDataCategory")
     | _at("device.program.variables", "move_variable_initialization_to_cpu")
     | _at("programs.exporting", "export_dataset_to_file export_inputs_to_file")
-    | _refused(
-        "extract_all_strings_from_event_trace extract_compile_reports "
-        "extract_execute_reports extract_graph_reports"
+    | _at(
+        "programs.event_traces",
+        "extract_all_events extract_all_strings_from_event_trace "
+        "extract_all_types_from_event_trace extract_compile_reports "
+        "extract_execute_reports extract_graph_reports extract_poplar_serialized_graphs",
     )
 )
 
@@ -217,7 +219,9 @@ MODULES: dict[str, dict[str, str]] = {
         "ops.statistics_ops",
         "fixed_width_bins histogram histogram_normalize histogram_update",
     ),
-    "ops.summary_ops": _refused("get_ipu_reports ipu_compile_summary"),
+    "ops.summary_ops": _at(
+        "programs.event_traces", "get_ipu_reports ipu_compile_summary"
+    ),
     "ops.within_replica_ops": _at(
         "ops.within_replica_ops", "all_gather all_reduce reduce_scatter"
     ),

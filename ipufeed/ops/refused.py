@@ -29,10 +29,6 @@ _SERVING = (
     "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
     "model is a function of its input"
 )
-_REPORTS = (
-    "there are no event traces; set POPLAR_ENGINE_OPTIONS="
-    """'{"autoReport.all": "true"}' for reports in files"""
-)
 _SHARDING = "operations are not distributed by themselves; use scopes.ipu_shard(index)"
 _RNN = (
     "use rnn_ops.PopnnLSTM or PopnnGRU on sequences of one length, or tf.keras.layers.LSTM "
@@ -61,13 +57,7 @@ NAMES = {
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
     "export_keras": _SERVING,
-    "extract_all_strings_from_event_trace": _REPORTS,
-    "extract_compile_reports": _REPORTS,
-    "extract_execute_reports": _REPORTS,
-    "extract_graph_reports": _REPORTS,
-    "get_ipu_reports": _REPORTS,
     "ipu_autoshard": _SHARDING,
-    "ipu_compile_summary": _REPORTS,
 }
 
 

@@ -402,6 +402,7 @@ PARAMETERS = {
     "ops.statistics_ops.histogram": "inputs levels absolute_of_input",
     "ops.statistics_ops.histogram_normalize": "hist",
     "ops.statistics_ops.histogram_update": "hist inputs levels absolute_of_input",
+    "ops.summary_ops.ipu_compile_summary": "name:label op_list collections",
     "ops.within_replica_ops.all_gather": "input_shards axis",
     "ops.within_replica_ops.all_reduce": "input_shards op",
     "ops.within_replica_ops.reduce_scatter": "input_shards op",
@@ -544,6 +545,13 @@ PARAMETERS = {
         "dataset_or_infeed output_filename num_elements feed_name apply_debug_options"
     ),
     "utils.export_inputs_to_file": "inputs output_filename feed_dict",
+    "utils.extract_all_events": "events",
+    "utils.extract_all_strings_from_event_trace": "events",
+    "utils.extract_all_types_from_event_trace": "events",
+    "utils.extract_compile_reports": "events",
+    "utils.extract_execute_reports": "events",
+    "utils.extract_graph_reports": "events",
+    "utils.extract_poplar_serialized_graphs": "events",
     "utils.get_num_of_ipus_in_device": "ipu_device device:warns",
     "utils.move_variable_initialization_to_cpu": "graph",
     "utils.reset_ipu_seed": (
