@@ -90,7 +90,7 @@ _DISTRIBUTED = _at(
 # Graphcore's module below tensorflow.python.ipu -> its names -> the modules of ipufeed
 # that define them.
 MODULES: dict[str, dict[str, str]] = {
-    "autoshard": _refused("automatic_sharding ipu_autoshard"),
+    "autoshard": _at("device.program.autoshard", "automatic_sharding ipu_autoshard"),
     "config": _CONFIG
     | _at("device.flags.flags", "running_on_ipu_model")
     | _refused(

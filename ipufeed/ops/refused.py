@@ -29,7 +29,6 @@ _SERVING = (
     "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
     "model is a function of its input"
 )
-_SHARDING = "operations are not distributed by themselves; use scopes.ipu_shard(index)"
 _RNN = (
     "use rnn_ops.PopnnLSTM or PopnnGRU on sequences of one length, or tf.keras.layers.LSTM "
     "and GRU, which are batch-major, with a mask"
@@ -49,7 +48,6 @@ NAMES = {
     "PopnnDynamicLSTM": _RNN,
     "RunConfig": _ESTIMATOR,
     "accumulate_tagged_gradients": _ACCUMULATE,
-    "automatic_sharding": _SHARDING,
     "calc_gfloat_params": _GFLOAT,
     "cast_gfloat_to_native": _GFLOAT,
     "cast_native_to_gfloat": _GFLOAT,
@@ -57,7 +55,6 @@ NAMES = {
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
     "export_keras": _SERVING,
-    "ipu_autoshard": _SHARDING,
 }
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from ipufeed.device.config import options, options_create
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import scopes
+from ipufeed.device.program.autoshard import automatic_sharding
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import seeds, system
 from ipufeed.keras import layers as keras_layers
@@ -205,6 +206,13 @@ OPTIMIZERS = {
 ONE = np.ones([1, 1], np.float32)
 
 
+def shard_with_a_filter():
+    """Distributes one op."""
+    with tf.Graph().as_default():
+        start = tf.constant(1.0)
+        automatic_sharding(1, start, start + 1, edge_filter=lambda edge: True)
+
+
 def export_nothing():
     """Writes a file of no variables."""
     with tempfile.TemporaryDirectory() as folder:
@@ -268,6 +276,7 @@ CALLS = {
         io_batch_size=2
     ),
     ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
+    ("autoshard.automatic_sharding", "edge_filter"): shard_with_a_filter,
     **strategy_options.CALLS,
     **OPS,
     **{

@@ -28,6 +28,9 @@ PARAMETERS = {
     "benchmark.compare": "base new allowed_loss base_names new_names",
     "benchmark.measure": "dataset settings name on_progress recording",
     "benchmark.with_stages": "result dataset verified what_if",
+    "autoshard.automatic_sharding": (
+        "num_shards input_ts loss_ts edge_filter:warns frozen_inference"
+    ),
     "config.IPUConfig.configure_ipu_system": "device:warns",
     "config.IPUConfig.get_attribute_metadata": "attr",
     "config.IPUConfig.validate": "use_ipu_model",
