@@ -66,6 +66,7 @@ PARAMETERS = {
         "ipu_device add_ipu_cross_replica_reductions enable_dataset_iterators "
         "enable_keras_extensions"
     ),
+    "distributed.popdist_strategy.PopDistStrategy.experimental_run_v2": "fn args kwargs",
     "distributed.popdist_strategy.PopDistStrategy.run": "fn args kwargs options:warns",
     "distributed.popdist_strategy.PopDistStrategy.update_ipu_config": "config",
     "device.step": "seconds",
@@ -113,6 +114,9 @@ PARAMETERS = {
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy": (
         "cluster_resolver ipu_device variables_on_host:warns"
     ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.experimental_run_v2": (
+        "fn args kwargs"
+    ),
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.run": (
         "fn args kwargs options:warns"
     ),
@@ -123,6 +127,7 @@ PARAMETERS = {
     "ipu_strategy.IPUStrategy": (
         "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
     ),
+    "ipu_strategy.IPUStrategy.experimental_run_v2": "fn args kwargs",
     "ipu_strategy.IPUStrategy.run": "fn args kwargs options:warns",
     "ipu_strategy.IPUExtendedV1": "strategy device on_host",
     "keras_extensions.KerasExtensions": (
