@@ -90,7 +90,9 @@ _DISTRIBUTED = _at(
 # Graphcore's module below tensorflow.python.ipu -> its names -> the modules of ipufeed
 # that define them.
 MODULES: dict[str, dict[str, str]] = {
-    "autoshard": _at("device.program.autoshard", "automatic_sharding ipu_autoshard"),
+    "autoshard": _at(
+        "device.program.shard_queries", "automatic_sharding ipu_autoshard"
+    ),
     "config": _CONFIG
     | _at("device.flags.flags", "running_on_ipu_model")
     | _refused(
@@ -210,7 +212,7 @@ MODULES: dict[str, dict[str, str]] = {
     "ops.rand_ops": _at("ops.rand_ops", "dropout"),
     "ops.reduce_scatter_op": _at(_COLLECTIVES, "reduce_scatter"),
     "ops.replication_ops": _at(_COLLECTIVES, "replication_index"),
-    "ops.rnn_ops": _at("ops.rnn_ops", "PopnnGRU PopnnLSTM")
+    "ops.rnn_ops": _at("ops.recurrent.rnn_ops", "PopnnGRU PopnnLSTM")
     | _refused("PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM"),
     "ops.slicing_ops": _at(
         "ops.slicing_ops", "sequence_slice sequence_slice_pack sequence_slice_unpack"

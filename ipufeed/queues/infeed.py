@@ -11,10 +11,13 @@ from ipufeed import _native
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
+from ipufeed.queues.arguments import (
+    check_prefetch_depth,
+    drop_old_arguments,
+    named_by_position,
+)
 from ipufeed.queues.chain import host_number, put_token, take_token
-from ipufeed.queues.depths import check_prefetch_depth
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
-from ipufeed.queues.old_arguments import drop_old_arguments, named_by_position
 from ipufeed.queues.placement import check_placement, check_resources
 from ipufeed.queues.plain_errors import plain_errors
 from ipufeed.queues.stats import QueueStats, read_stats

@@ -16,15 +16,18 @@ from typing import Any, NoReturn
 from ipufeed import _native
 from ipufeed.checks import check_flags, flags_checked
 from ipufeed.queues import interrupt
+from ipufeed.queues.arguments import (
+    check_buffer_depth,
+    drop_old_arguments,
+    named_by_position,
+)
 from ipufeed.queues.chain import host_number, put_token, take_token, with_outer
-from ipufeed.queues.depths import check_buffer_depth
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.infeed import (
     cannot_be_pickled,
     stay_with_graph,
     warn_of_latency,
 )
-from ipufeed.queues.old_arguments import drop_old_arguments, named_by_position
 from ipufeed.queues.outfeed_reader import OutfeedReader
 from ipufeed.queues.placement import check_placement
 from ipufeed.queues.plain_errors import plain_errors

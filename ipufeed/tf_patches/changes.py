@@ -262,7 +262,7 @@ CHANGES = {
         ("tensorflow.compat.v1.layers.*", "tensorflow.compat.v1.nn.rnn_cell.*"),
         Change(
             "has what TensorFlow keeps of version 1 without public names",
-            *("tf_patches.removed_names", "tests/test_compat.py"),
+            *("tf_patches.removed_names", "tests/programs/test_removed_names.py"),
         ),
     ),
     **dict.fromkeys(
@@ -274,7 +274,7 @@ CHANGES = {
         ),
         Change(
             "has names of Keras 2 that have another place in Keras 3",
-            *("tf_patches.removed_names", "tests/test_compat.py"),
+            *("tf_patches.removed_names", "tests/programs/test_removed_names.py"),
         ),
     ),
     "tensorflow.python.ops.script_ops._py_funcs._funcs.*": Change(

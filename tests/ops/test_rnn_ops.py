@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.python.ops import rnn_cell_impl
 
 import ipufeed as ipu
-from ipufeed.ops import rnn_ops
+from ipufeed.ops.recurrent import rnn_ops
 
 v1 = tf.compat.v1
 RANDOM = np.random.default_rng(0)

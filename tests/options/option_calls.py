@@ -11,7 +11,7 @@ import tensorflow as tf
 from ipufeed.device.config import options, options_create
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import scopes
-from ipufeed.device.program.autoshard import automatic_sharding
+from ipufeed.device.program.shard_queries import automatic_sharding
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import seeds, system
 from ipufeed.keras import layers as keras_layers
@@ -19,7 +19,7 @@ from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
 from ipufeed.ops.internal_ops import fifo
 from ipufeed.ops.nn_ops import multi_conv
-from ipufeed.ops.rnn_ops import PopnnGRU, PopnnLSTM
+from ipufeed.ops.recurrent.rnn_ops import PopnnGRU, PopnnLSTM
 from ipufeed.parallel.collectives.ops import assume_equal_across_replicas
 from ipufeed.parallel.optimizers.accumulation import (
     CrossReplicaGradientAccumulationOptimizerV2,

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from replicated import configure, on
 
-from ipufeed.device.program import autoshard, compiler, scopes, sharding
+from ipufeed.device.program import compiler, scopes, sharding
+from ipufeed.device.program import shard_queries as autoshard
 from ipufeed.parallel.optimizers import optimizers
 from ipufeed.queues import IPUOutfeedQueue
 

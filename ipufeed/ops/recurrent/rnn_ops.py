@@ -18,7 +18,6 @@ from tensorflow.python.ops import rnn_cell_impl
 
 from ipufeed.checks import as_int, check_flags
 from ipufeed.no_effect import no_effect
-from ipufeed.ops import refused
 from ipufeed.ops.nn_ops import hard_sigmoid
 from ipufeed.ops.op_util import get_activation_name
 from ipufeed.tf_types import DType, Nest, Tensor, TensorLike
@@ -30,14 +29,6 @@ RECURRENT: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": tf.tanh,
 }
 ACTIVATIONS = {**RECURRENT, "relu": tf.nn.relu}
-
-_REFUSED = ("PopnnAUGRU", "PopnnDynamicGRU", "PopnnDynamicLSTM")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _REFUSED:
-        return getattr(refused, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Popnn(base.Layer):  # type: ignore[misc]
