@@ -86,6 +86,10 @@ class IPUOutfeedQueue:
         **kwargs: Any,
     ) -> None:
         internal_id = kwargs.pop("_internal_id", None)
+        every = kwargs.pop("outfeed_all", None)  # of older releases
+        if every is not None and outfeed_mode is None:
+            check_flags(outfeed_all=every)
+            outfeed_mode = IPUOutfeedMode.ALL if every else IPUOutfeedMode.LAST
         drop_old_arguments(
             kwargs,
             "IPUOutfeedQueue",

@@ -248,6 +248,9 @@ def test_the_name_of_a_feed_may_be_given_by_position(caplog):
     _ = infeed.initializer
     reading(infeed, outfeed)(3)
 
+    assert IPUOutfeedQueue("all", outfeed_all=True)._outfeed_mode == IPUOutfeedMode.ALL
+    last = IPUOutfeedQueue(feed_name="last", outfeed_all=False)
+    assert last._outfeed_mode == IPUOutfeedMode.LAST
     assert infeed._prefetch_depth == 7
     assert outfeed.dequeue().numpy() == 2
     for name in ("feed_name", "replication_factor", "data_to_prefetch"):
