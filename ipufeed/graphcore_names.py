@@ -44,9 +44,11 @@ _UTILS = (
     | _at("device.flags.synthetic", "SyntheticDataCategory")
     | _at("device.program.variables", "move_variable_initialization_to_cpu")
     | _at("programs.exporting", "export_dataset_to_file export_inputs_to_file")
-    | _refused(
-        "extract_all_strings_from_event_trace extract_compile_reports "
-        "extract_execute_reports extract_graph_reports"
+    | _at(
+        "programs.event_traces",
+        "extract_all_events extract_all_strings_from_event_trace "
+        "extract_all_types_from_event_trace extract_compile_reports "
+        "extract_execute_reports extract_graph_reports extract_poplar_serialized_graphs",
     )
 )
 
@@ -88,7 +90,9 @@ _DISTRIBUTED = _at(
 # Graphcore's module below tensorflow.python.ipu -> its names -> the modules of ipufeed
 # that define them.
 MODULES: dict[str, dict[str, str]] = {
-    "autoshard": _refused("automatic_sharding ipu_autoshard"),
+    "autoshard": _at(
+        "device.program.shard_queries", "automatic_sharding ipu_autoshard"
+    ),
     "config": _CONFIG
     | _at("device.flags.flags", "running_on_ipu_model")
     | _refused(
@@ -208,9 +212,8 @@ MODULES: dict[str, dict[str, str]] = {
     "ops.rand_ops": _at("ops.rand_ops", "dropout"),
     "ops.reduce_scatter_op": _at(_COLLECTIVES, "reduce_scatter"),
     "ops.replication_ops": _at(_COLLECTIVES, "replication_index"),
-    "ops.rnn_ops": _refused(
-        "PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM PopnnGRU PopnnLSTM"
-    ),
+    "ops.rnn_ops": _at("ops.recurrent.rnn_ops", "PopnnGRU PopnnLSTM")
+    | _refused("PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM"),
     "ops.slicing_ops": _at(
         "ops.slicing_ops", "sequence_slice sequence_slice_pack sequence_slice_unpack"
     ),
@@ -218,7 +221,9 @@ MODULES: dict[str, dict[str, str]] = {
         "ops.statistics_ops",
         "fixed_width_bins histogram histogram_normalize histogram_update",
     ),
-    "ops.summary_ops": _refused("get_ipu_reports ipu_compile_summary"),
+    "ops.summary_ops": _at(
+        "programs.event_traces", "get_ipu_reports ipu_compile_summary"
+    ),
     "ops.within_replica_ops": _at(
         "ops.within_replica_ops", "all_gather all_reduce reduce_scatter"
     ),

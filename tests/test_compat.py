@@ -6,13 +6,11 @@ import re
 import sys
 
 import pytest
-import tensorflow as tf
 from helpers import run_python
 
 import ipufeed
 from ipufeed import compat, graphcore_names
 from ipufeed.programs import missing_modules
-from ipufeed.tf_patches import removed_names
 
 # Names that programs use, written by hand from what the original's programs import.
 USED = {
@@ -275,36 +273,6 @@ def test_without_installing_there_is_no_alias():
     )
 
     assert "No module named 'tensorflow.python.ipu'" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "name",
-    sorted(name for names in removed_names.LAYERS.values() for name in names.split()),
-)
-def test_a_layer_of_version_1_is_given_back(installed, name):
-    """Keras 3 has taken it out of tf.compat.v1.layers."""
-    assert callable(getattr(tf.compat.v1.layers, name))
-
-
-@pytest.mark.filterwarnings("ignore:.*is deprecated:UserWarning")
-def test_layers_of_version_1_compute_in_a_graph(installed):
-    """Functions make variables under their names, and reuse them."""
-    v1 = tf.compat.v1
-    with tf.Graph().as_default(), v1.Session() as session:
-        x = tf.ones([2, 4, 4, 3])
-        for _ in range(2):
-            with v1.variable_scope("net", reuse=v1.AUTO_REUSE):
-                y = v1.layers.conv2d(x, 5, 3, name="conv")
-                y = v1.layers.max_pooling2d(y, 2, 2)
-                y = v1.layers.dense(v1.layers.flatten(y), 7, name="dense")
-        session.run(v1.global_variables_initializer())
-        assert session.run(y).shape == (2, 7)
-        assert [variable.name for variable in v1.trainable_variables()] == [
-            "net/conv/kernel:0",
-            "net/conv/bias:0",
-            "net/dense/kernel:0",
-            "net/dense/bias:0",
-        ]
 
 
 @pytest.mark.process

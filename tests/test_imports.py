@@ -115,10 +115,10 @@ ALLOWED = {
     "ops.losses": {"device.program", "tf_types"},
     "ops": {
         *("ops.codelets", "ops.host", "ops.losses", "parallel.pipeline"),
-        *("device.program", "device.random", "queues"),
+        *("device.program", "device.random", "queues", "process_state"),
         *("_native", "checks", "errors", "no_effect", "once", "tf_types"),
-        "process_state",
     },
+    "ops.recurrent": {"ops", "checks", "no_effect", "tf_types"},
     # What programs import next to Graphcore's package.
     "programs": {
         *("ops", "parallel.collectives", "parallel.optimizers"),

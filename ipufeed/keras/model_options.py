@@ -17,8 +17,12 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
     check_dtype,
 )
-from ipufeed.queues.depths import check_buffer_depth, check_prefetch_depth
-from ipufeed.queues.infeed import IPUInfeedQueue, check_feed_name
+from ipufeed.queues.arguments import (
+    check_buffer_depth,
+    check_feed_name,
+    check_prefetch_depth,
+)
+from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import KerasModel
 

@@ -23,6 +23,7 @@ def embedding_lookup(
     serialization_factor: int = 1,
     indices_are_sorted: bool = False,
     name: str | None = None,
+    **kwargs: object,
 ) -> Tensor:
     """Returns the rows of a table with these ids.
 
@@ -39,16 +40,25 @@ def embedding_lookup(
         indices_are_sorted: A hint, without an effect here.
         name: The operations' name. A string in the place of serialization_factor is the
             name too, as in older versions.
+        **kwargs: `one_hot_threshold` and `min_encoding_size` of older versions: ignored
+            with a warning.
 
     Returns:
         ids.shape + params.shape[1:].
 
     Raises:
-        TypeError: The ids are not integers, or the factor is not an int.
+        TypeError: The ids are not integers, the factor is not an int, or an argument is
+            unknown.
         ValueError: The factor, or a shape that is not defined.
     """
     import tensorflow as tf
 
+    for other in kwargs:
+        if other not in ("one_hot_threshold", "min_encoding_size"):
+            raise TypeError(
+                f"embedding_lookup() got an unexpected keyword argument '{other}'"
+            )
+        no_effect(f"embedding_lookup({other}=)", "a lookup is always a gather")
     if isinstance(serialization_factor, str):
         serialization_factor, name = 1, serialization_factor
     if indices_are_sorted:

@@ -29,14 +29,9 @@ _SERVING = (
     "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
     "model is a function of its input"
 )
-_REPORTS = (
-    "there are no event traces; set POPLAR_ENGINE_OPTIONS="
-    """'{"autoReport.all": "true"}' for reports in files"""
-)
-_SHARDING = "operations are not distributed by themselves; use scopes.ipu_shard(index)"
 _RNN = (
-    "use ipu.keras.layers.PopnnLSTM or PopnnGRU, or tf.keras.layers.LSTM and GRU, which "
-    "are batch-major"
+    "use rnn_ops.PopnnLSTM or PopnnGRU on sequences of one length, or tf.keras.layers.LSTM "
+    "and GRU, which are batch-major, with a mask"
 )
 
 # Name -> why, and the replacement: the end of the error's sentence.
@@ -51,11 +46,8 @@ NAMES = {
     "PopnnAUGRU": _RNN,
     "PopnnDynamicGRU": _RNN,
     "PopnnDynamicLSTM": _RNN,
-    "PopnnGRU": _RNN,
-    "PopnnLSTM": _RNN,
     "RunConfig": _ESTIMATOR,
     "accumulate_tagged_gradients": _ACCUMULATE,
-    "automatic_sharding": _SHARDING,
     "calc_gfloat_params": _GFLOAT,
     "cast_gfloat_to_native": _GFLOAT,
     "cast_native_to_gfloat": _GFLOAT,
@@ -63,13 +55,6 @@ NAMES = {
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
     "export_keras": _SERVING,
-    "extract_all_strings_from_event_trace": _REPORTS,
-    "extract_compile_reports": _REPORTS,
-    "extract_execute_reports": _REPORTS,
-    "extract_graph_reports": _REPORTS,
-    "get_ipu_reports": _REPORTS,
-    "ipu_autoshard": _SHARDING,
-    "ipu_compile_summary": _REPORTS,
 }
 
 

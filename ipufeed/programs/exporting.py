@@ -18,7 +18,8 @@ import tensorflow as tf
 
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
-from ipufeed.queues.infeed import IPUInfeedQueue, check_feed_name
+from ipufeed.queues.arguments import check_feed_name
+from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.render.files import write_whole
 from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, Variable
 

@@ -11,8 +11,12 @@ from ipufeed import _native
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.queues import interrupt, structure
+from ipufeed.queues.arguments import (
+    check_prefetch_depth,
+    drop_old_arguments,
+    named_by_position,
+)
 from ipufeed.queues.chain import host_number, put_token, take_token
-from ipufeed.queues.depths import check_prefetch_depth
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.placement import check_placement, check_resources
 from ipufeed.queues.plain_errors import plain_errors
@@ -62,6 +66,10 @@ class IPUInfeedQueue:
     Source: Graphcore's IPUInfeedQueue, whose interface this is.
     """
 
+    @named_by_position(
+        1,
+        *("device_ordinal", "replication_factor", "data_to_prefetch", "prefetch_depth"),
+    )
     @flags_checked
     def __init__(
         self,
@@ -345,37 +353,6 @@ def _with_threads(dataset: Dataset, threads: int) -> Dataset:
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
     return dataset.with_options(options)
-
-
-def drop_old_arguments(kwargs: dict[str, Any], kind: str, *names: str) -> None:
-    """Accepts the arguments of older releases with a warning.
-
-    Raises:
-        TypeError: Another argument, with Python's message; or `feed_name` is not a str.
-    """
-    for name in kwargs:
-        if name not in names:
-            raise TypeError(f"{kind}() got an unexpected keyword argument '{name}'")
-    check_feed_name(kwargs.get("feed_name"))
-    for name in kwargs:
-        no_effect(f"{kind}({name}=)", OLD_ARGUMENTS[name])
-
-
-def check_feed_name(name: object) -> None:
-    """Raises TypeError unless the name of a feed is a str or None."""
-    if not isinstance(name, str | None):
-        raise TypeError(
-            f"`feed_name` must be a str or None, got {type(name).__name__} {name!r}."
-        )
-
-
-# Arguments of older releases -> why they have no effect.
-OLD_ARGUMENTS = {
-    "feed_name": "queues have numbers, which do not clash",
-    "replication_factor": "a program's replicas are as many as its device has IPUs for",
-    "data_to_prefetch": "`prefetch_depth` has taken its place",
-    "io_batch_size": "results are transferred one by one",
-}
 
 
 def warn_of_latency(kind: str, optimise_latency: bool) -> None:

@@ -16,12 +16,15 @@ from typing import Any, NoReturn
 from ipufeed import _native
 from ipufeed.checks import check_flags, flags_checked
 from ipufeed.queues import interrupt
+from ipufeed.queues.arguments import (
+    check_buffer_depth,
+    drop_old_arguments,
+    named_by_position,
+)
 from ipufeed.queues.chain import host_number, put_token, take_token, with_outer
-from ipufeed.queues.depths import check_buffer_depth
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.infeed import (
     cannot_be_pickled,
-    drop_old_arguments,
     stay_with_graph,
     warn_of_latency,
 )
@@ -72,6 +75,7 @@ class IPUOutfeedQueue:
         `stats` added.
     """
 
+    @named_by_position(0, "outfeed_mode")
     @flags_checked
     def __init__(
         self,
@@ -82,6 +86,10 @@ class IPUOutfeedQueue:
         **kwargs: Any,
     ) -> None:
         internal_id = kwargs.pop("_internal_id", None)
+        every = kwargs.pop("outfeed_all", None)  # of older releases
+        if every is not None and outfeed_mode is None:
+            check_flags(outfeed_all=every)
+            outfeed_mode = IPUOutfeedMode.ALL if every else IPUOutfeedMode.LAST
         drop_old_arguments(
             kwargs,
             "IPUOutfeedQueue",

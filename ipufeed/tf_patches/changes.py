@@ -258,9 +258,24 @@ CHANGES = {
         "refuses queue operations in tf.vectorized_map, which would lose elements",
         *("tf_patches.vectorized_map", "tests/queues/test_order.py"),
     ),
-    "tensorflow.compat.v1.layers.*": Change(
-        "has the layers of version 1 again, which TensorFlow keeps without public names",
-        *("tf_patches.removed_names", "tests/test_compat.py"),
+    **dict.fromkeys(
+        ("tensorflow.compat.v1.layers.*", "tensorflow.compat.v1.nn.rnn_cell.*"),
+        Change(
+            "has what TensorFlow keeps of version 1 without public names",
+            *("tf_patches.removed_names", "tests/programs/test_removed_names.py"),
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            *("keras._tf_keras.keras.losses.*", "keras._tf_keras.keras.metrics.*"),
+            "keras._tf_keras.keras.layers.experimental",
+            *("keras._tf_keras.keras.experimental", "tensorflow.keras.experimental"),
+            "keras.mixed_precision.experimental",
+        ),
+        Change(
+            "has names of Keras 2 that have another place in Keras 3",
+            *("tf_patches.removed_names", "tests/programs/test_removed_names.py"),
+        ),
     ),
     "tensorflow.python.ops.script_ops._py_funcs._funcs.*": Change(
         "has the functions that a SavedModel's calls of an engine name by their tokens",

@@ -1,22 +1,34 @@
 """Restores names that TensorFlow has removed since the programs for IPUs were written.
 
     tf.compat.v1.layers.dense, conv2d, max_pooling2d, ...    restored: see LAYERS
+    tf.compat.v1.layers.batch_normalization                  that of tf_keras: see NORMS
+    tf.compat.v1.nn.rnn_cell.LSTMCell, GRUCell, ...          restored: see CELLS
+    tf.keras.losses.mean_squared_error, also of metrics      restored: see FUNCTIONS
+    tf.keras.layers.experimental.preprocessing.Rescaling     restored: see EXPERIMENTAL
     tf.function(experimental_compile=True)                   still accepted by TensorFlow
-    tf.layers.batch_normalization, tf.estimator, tf.contrib  gone, and not restored
+    tf.estimator, tf.contrib                                 gone, and not restored
 
 Keras 3 has no layers for version 1 graphs. TensorFlow keeps its former ones in
-tensorflow.python.layers, without public names.
+tensorflow.python.layers, without public names, and cells in tensorflow.python.ops.
+Functions of losses have the names of Keras 2 in keras.losses, and not in tf.keras; what was
+experimental there has another place.
+tf_keras has all of these.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
-from ipufeed.tf_patches.changes import add_entry
+from ipufeed.tf_patches.changes import add_entry, replace
+from ipufeed.tf_patches.frozen_keras import is_legacy
 
 # TensorFlow's module -> the names that are restored from it.
 LAYERS = {
+    "tensorflow.python.layers.base": "InputSpec Layer",
     "tensorflow.python.layers.core": "Dense Dropout Flatten dense dropout flatten",
     "tensorflow.python.layers.convolutional": (
         "Conv1D Conv2D Conv2DTranspose Conv3D Conv3DTranspose SeparableConv1D "
@@ -30,22 +42,128 @@ LAYERS = {
     ),
 }
 
+CELLS = {
+    "tensorflow.python.ops.rnn_cell_impl": (
+        "BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell "
+        "LSTMStateTuple MultiRNNCell RNNCell ResidualWrapper"
+    ),
+}
+NORMS = ("BatchNormalization", "batch_normalization")
+# What tf.keras is with Keras 3: a module of two names, the second one by its import.
+TF_KERAS, PUBLIC = "keras._tf_keras.keras", "tensorflow.keras"
+# Of tf.keras.losses and tf.keras.metrics.
+FUNCTIONS = (
+    *("kl_divergence", "log_cosh", "mean_absolute_error", "mean_squared_error"),
+    *("mean_absolute_percentage_error", "mean_squared_logarithmic_error"),
+)
+# Modules of Keras 2 -> the names in them, and their places in tf.keras.
+EXPERIMENTAL = {
+    "layers.experimental.preprocessing": {
+        name: f"layers.{name}"
+        for name in (
+            *("CategoryEncoding", "CenterCrop", "Discretization", "Hashing"),
+            *("IntegerLookup", "Normalization", "RandomContrast", "RandomCrop"),
+            *("RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom"),
+            *("Rescaling", "Resizing", "StringLookup", "TextVectorization"),
+        )
+    },
+    "experimental": {
+        name: f"optimizers.schedules.{name}"
+        for name in ("CosineDecay", "CosineDecayRestarts")
+    },
+    "mixed_precision.experimental": {
+        "Policy": "mixed_precision.Policy",
+        "global_policy": "mixed_precision.global_policy",
+        "set_policy": "mixed_precision.set_global_policy",
+    },
+}
+
 
 def restore() -> None:
     """Restores the names that are missing. Idempotent."""
+    _restore_layers()
+    # TensorFlow has imported Keras, if it is installed.
+    if not is_legacy() and TF_KERAS in sys.modules:
+        _restore_keras(sys.modules[TF_KERAS])
+
+
+def _restore_layers() -> None:
     import tensorflow as tf
 
     # `import tensorflow.compat.v1 as tf` creates a second module, which replaces
     # tf.compat.v1.
-    both = (tf.compat.v1, importlib.import_module("tensorflow.compat.v1"))
-    for public in [version_1.layers for version_1 in both]:
-        for module, names in LAYERS.items():
-            kept = importlib.import_module(module)
-            for name in names.split():
-                if not _has_name(public, name):
-                    # Not setattr: it makes the lazy module load a missing module.
-                    value = getattr(kept, name)
-                    add_entry("tensorflow.compat.v1.layers", vars(public), name, value)
+    for version_1 in tf.compat.v1, importlib.import_module("tensorflow.compat.v1"):
+        for public, place, kept in (
+            (version_1.layers, "tensorflow.compat.v1.layers", LAYERS),
+            (version_1.nn.rnn_cell, "tensorflow.compat.v1.nn.rnn_cell", CELLS),
+        ):
+            for module, names in kept.items():
+                source = importlib.import_module(module)
+                for name in names.split():
+                    _restore_entry(public, place, name, getattr(source, name))
+        for name in NORMS:
+            made = _of_tf_keras(name)
+            _restore_entry(version_1.layers, "tensorflow.compat.v1.layers", name, made)
+
+
+def _restore_entry(
+    public: types.ModuleType, place: str, name: str, value: object
+) -> None:
+    if not _has_name(public, name):
+        # Not setattr: it makes the lazy module load a missing module.
+        add_entry(place, vars(public), name, value)
+
+
+def _of_tf_keras(name: str) -> Callable[..., Any]:
+    """Returns a function that calls the one of tf_keras, which it imports then."""
+
+    def made(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            module = importlib.import_module(
+                "tf_keras.src.legacy_tf_layers.normalization"
+            )
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"tf.layers.{name} is of Keras 2, and tf_keras is not installed: pip "
+                "install 'ipufeed[legacy_keras]'."
+            ) from error
+        return getattr(module, name)(*arguments, **keywords)
+
+    made.__name__ = made.__qualname__ = name
+    return made
+
+
+def _restore_keras(tf_keras: types.ModuleType) -> None:
+    for kind in ("losses", "metrics"):
+        public, source = (
+            getattr(tf_keras, kind),
+            importlib.import_module("keras.losses"),
+        )
+        for name in FUNCTIONS:
+            if not hasattr(public, name):
+                replace(public, name, getattr(source, name))
+    for path, names in EXPERIMENTAL.items():
+        parent, _, last = path.partition("experimental")
+        added = package = types.ModuleType(f"{TF_KERAS}.{path}", "Names of Keras 2.")
+        if last:  # a module in `experimental`
+            package = types.ModuleType(added.__name__.removesuffix(last))
+            package.__path__ = []
+            setattr(package, last.removeprefix("."), added)
+        for name, place in names.items():
+            setattr(added, name, _found(tf_keras, place))
+        for top in TF_KERAS, PUBLIC:
+            owner = _found(importlib.import_module(top), parent.removesuffix("."))
+            if not hasattr(owner, "experimental"):
+                replace(owner, "experimental", package)
+            for each in package, added:  # for `from tensorflow.keras... import`
+                name = each.__name__.replace(TF_KERAS, top, 1)
+                sys.modules.setdefault(name, each)
+
+
+def _found(module: Any, path: str) -> Any:
+    for part in filter(None, path.split(".")):
+        module = getattr(module, part)
+    return module
 
 
 def _has_name(module: types.ModuleType, name: str) -> bool:

@@ -35,6 +35,8 @@ def test_a_function_runs_on_its_ipu(executor, strategy, jit):
     assert float(results["x"]) == 6.0
     assert float(results["more"][0]) == 3.0
     assert results["x"].device.endswith("/device:IPU:0")
+    older = strategy.experimental_run_v2(function, args=[2.0], kwargs={"scale": 4.0})
+    assert float(older["x"]) == 8.0
 
 
 def test_a_concrete_function_runs(executor, strategy):

@@ -285,6 +285,12 @@ def test_the_gradient_of_a_lookup_is_dense_and_adds_up():
     np.testing.assert_array_equal(gradient.numpy(), expected)
     older = ipu.embedding_ops.embedding_lookup(table, [1], "a name")
     np.testing.assert_array_equal(older.numpy(), TABLE[1:2].astype(np.float16))
+    oldest = ipu.embedding_ops.embedding_lookup(
+        table, [1], one_hot_threshold=0, min_encoding_size=1216
+    )
+    np.testing.assert_array_equal(oldest.numpy(), older.numpy())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'threshold'"):
+        ipu.embedding_ops.embedding_lookup(table, [1], threshold=0)
 
 
 def test_histograms_count_from_each_level_on():

@@ -1,5 +1,6 @@
 """Calls with each public option that warns: see test_public_options.py."""
 
+import functools
 import tempfile
 
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 from ipufeed.device.config import options, options_create
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program import scopes
+from ipufeed.device.program.shard_queries import automatic_sharding
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import seeds, system
 from ipufeed.keras import layers as keras_layers
@@ -17,6 +19,7 @@ from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
 from ipufeed.ops.internal_ops import fifo
 from ipufeed.ops.nn_ops import multi_conv
+from ipufeed.ops.recurrent.rnn_ops import PopnnGRU, PopnnLSTM
 from ipufeed.parallel.collectives.ops import assume_equal_across_replicas
 from ipufeed.parallel.optimizers.accumulation import (
     CrossReplicaGradientAccumulationOptimizerV2,
@@ -203,6 +206,13 @@ OPTIMIZERS = {
 ONE = np.ones([1, 1], np.float32)
 
 
+def shard_with_a_filter():
+    """Distributes one op."""
+    with tf.Graph().as_default():
+        start = tf.constant(1.0)
+        automatic_sharding(1, start, start + 1, edge_filter=lambda edge: True)
+
+
 def export_nothing():
     """Writes a file of no variables."""
     with tempfile.TemporaryDirectory() as folder:
@@ -217,6 +227,9 @@ OPS = {
         ),
         ("embedding_ops", "embedding_lookup", "indices_are_sorted"): (
             lambda: embedding_lookup(ONE, [0], indices_are_sorted=True)
+        ),
+        ("embedding_ops", "embedding_lookup", "**kwargs"): (
+            lambda: embedding_lookup(ONE, [0], one_hot_threshold=0)
         ),
         ("functional_ops", "outlined_function", "unique_sharding"): (
             lambda: outlined_function(tf.identity, unique_sharding=True)
@@ -263,8 +276,20 @@ CALLS = {
         io_batch_size=2
     ),
     ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
+    ("autoshard.automatic_sharding", "edge_filter"): shard_with_a_filter,
     **strategy_options.CALLS,
     **OPS,
+    **{
+        (f"ops.rnn_ops.{layer.__name__}", option): functools.partial(
+            layer, 1, **{option: value}
+        )
+        for layer in (PopnnGRU, PopnnLSTM)
+        for option, value in {
+            "options": {"a": "b"},
+            "options_bwd": {"a": "b"},
+            "partials_dtype": tf.float16,
+        }.items()
+    },
     ("scopes.frontend_attribute", "attribute_name"): lambda: entered(
         scopes.frontend_attribute("colour", "red")
     ),

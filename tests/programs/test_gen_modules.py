@@ -105,6 +105,37 @@ def test_a_report_operation_is_a_program_of_its_own():
         assert session.run(report).size == 0
 
 
+def test_reports_are_extracted_from_a_trace_without_events(caplog):
+    """As programs for old releases do when they end: with one warning, of the remedy."""
+    from tensorflow.python.ipu import summary_ops, utils
+
+    no_effect.forget()
+    with tf.Graph().as_default(), v1.Session() as session:
+        with ipu_scope("/device:IPU:0"):
+            program = compiler.compile(lambda x: x + 1, [tf.constant(1.0)])
+        with tf.device("cpu"):
+            trace = gen_ipu_ops.ipu_event_trace()
+        summary_ops.ipu_compile_summary("reports", program)
+        merged = v1.summary.merge_all()
+        _, events, summary = session.run([program, trace, merged])
+        assert session.run(summary_ops.get_ipu_reports()).size == 0
+    assert v1.Summary.FromString(summary).value[0].tag == "reports"
+    assert utils.extract_all_strings_from_event_trace(events) == ""
+    lists = ("all_events", "all_types_from_event_trace", "compile_reports")
+    for what in (
+        *lists,
+        "execute_reports",
+        "graph_reports",
+        "poplar_serialized_graphs",
+    ):
+        assert getattr(utils, f"extract_{what}")(events) == []
+    assert caplog.text.count("it has no events") == 1
+    with pytest.raises(
+        ValueError, match="which has no elements on a simulated IPU, got"
+    ):
+        utils.extract_compile_reports([b"event"])
+
+
 @pytest.mark.parametrize("mode", ["all", "get_last"])
 @pytest.mark.parametrize("style", STYLES)
 def test_queues_are_known_by_their_ids(style, mode):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from infeed_programs import floats, numbers, reading
 
 from ipufeed import no_effect
-from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedMode, IPUOutfeedQueue
 
 v1 = tf.compat.v1
 
@@ -238,3 +238,24 @@ def test_arguments_of_older_releases_are_accepted_with_a_warning(caplog):
         assert f"`IPUInfeedQueue({name}=)` has no effect" in caplog.text
     with pytest.raises(TypeError, match="unexpected keyword argument 'feed_names'"):
         IPUInfeedQueue(floats, feed_names="mine")
+
+
+def test_the_name_of_a_feed_may_be_given_by_position(caplog):
+    """Older releases require it there, in front of the device and the depth."""
+    no_effect.forget()
+    infeed = IPUInfeedQueue(floats, "infeed", 0, 1, 1, 7)
+    outfeed = IPUOutfeedQueue("outfeed", IPUOutfeedMode.LAST)
+    _ = infeed.initializer
+    reading(infeed, outfeed)(3)
+
+    assert IPUOutfeedQueue("all", outfeed_all=True)._outfeed_mode == IPUOutfeedMode.ALL
+    last = IPUOutfeedQueue(feed_name="last", outfeed_all=False)
+    assert last._outfeed_mode == IPUOutfeedMode.LAST
+    assert infeed._prefetch_depth == 7
+    assert outfeed.dequeue().numpy() == 2
+    for name in ("feed_name", "replication_factor", "data_to_prefetch"):
+        assert f"`IPUInfeedQueue({name}=)` has no effect" in caplog.text
+    with pytest.raises(TypeError, match="multiple values for argument 'feed_name'"):
+        IPUInfeedQueue(floats, "infeed", feed_name="other")
+    with pytest.raises(TypeError, match="at most 2 arguments by position with a `feed"):
+        IPUOutfeedQueue("outfeed", IPUOutfeedMode.LAST, 0)

@@ -28,6 +28,9 @@ PARAMETERS = {
     "benchmark.compare": "base new allowed_loss base_names new_names",
     "benchmark.measure": "dataset settings name on_progress recording",
     "benchmark.with_stages": "result dataset verified what_if",
+    "autoshard.automatic_sharding": (
+        "num_shards input_ts loss_ts edge_filter:warns frozen_inference"
+    ),
     "config.IPUConfig.configure_ipu_system": "device:warns",
     "config.IPUConfig.get_attribute_metadata": "attr",
     "config.IPUConfig.validate": "use_ipu_model",
@@ -63,6 +66,7 @@ PARAMETERS = {
         "ipu_device add_ipu_cross_replica_reductions enable_dataset_iterators "
         "enable_keras_extensions"
     ),
+    "distributed.popdist_strategy.PopDistStrategy.experimental_run_v2": "fn args kwargs",
     "distributed.popdist_strategy.PopDistStrategy.run": "fn args kwargs options:warns",
     "distributed.popdist_strategy.PopDistStrategy.update_ipu_config": "config",
     "device.step": "seconds",
@@ -110,6 +114,9 @@ PARAMETERS = {
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy": (
         "cluster_resolver ipu_device variables_on_host:warns"
     ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.experimental_run_v2": (
+        "fn args kwargs"
+    ),
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.run": (
         "fn args kwargs options:warns"
     ),
@@ -120,6 +127,7 @@ PARAMETERS = {
     "ipu_strategy.IPUStrategy": (
         "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
     ),
+    "ipu_strategy.IPUStrategy.experimental_run_v2": "fn args kwargs",
     "ipu_strategy.IPUStrategy.run": "fn args kwargs options:warns",
     "ipu_strategy.IPUExtendedV1": "strategy device on_host",
     "keras_extensions.KerasExtensions": (
@@ -280,7 +288,8 @@ PARAMETERS = {
         "name shape dtype partition_strategy optimizer_spec initializer"
     ),
     "ops.embedding_ops.embedding_lookup": (
-        "params ids serialization_factor indices_are_sorted:warns name:label"
+        "params ids serialization_factor indices_are_sorted:warns name:label "
+        "**kwargs:warns"
     ),
     "ops.functional_ops.outlined_function": (
         "func unique_sharding:warns keep_input_layouts:warns name:label"
@@ -374,6 +383,22 @@ PARAMETERS = {
     "ops.rand_ops.dropout": "x rate noise_shape seed name:label **kwargs",
     "ops.reduce_scatter_op.reduce_scatter": "x replication_factor op name:label",
     "ops.replication_ops.replication_index": "name:label",
+    "ops.rnn_ops.PopnnGRU": (
+        "num_units dtype partials_dtype:warns seed weights_initializer bias_initializer "
+        "activation recurrent_activation return_state name:label reset_after options:warns "
+        "options_bwd:warns"
+    ),
+    "ops.rnn_ops.PopnnGRU.build": "input_shape",
+    "ops.rnn_ops.PopnnGRU.call": "inputs initial_state training",
+    "ops.rnn_ops.PopnnGRU.state_shape": "batch_size",
+    "ops.rnn_ops.PopnnLSTM": (
+        "num_units dtype partials_dtype:warns seed weights_initializer bias_initializer "
+        "activation recurrent_activation return_state name:label options:warns "
+        "options_bwd:warns"
+    ),
+    "ops.rnn_ops.PopnnLSTM.build": "input_shape",
+    "ops.rnn_ops.PopnnLSTM.call": "inputs initial_state training",
+    "ops.rnn_ops.PopnnLSTM.state_shape": "batch_size",
     "ops.slicing_ops.sequence_slice": (
         "dst src num_elems src_offsets dst_offsets zero_unused"
     ),
@@ -385,6 +410,7 @@ PARAMETERS = {
     "ops.statistics_ops.histogram": "inputs levels absolute_of_input",
     "ops.statistics_ops.histogram_normalize": "hist",
     "ops.statistics_ops.histogram_update": "hist inputs levels absolute_of_input",
+    "ops.summary_ops.ipu_compile_summary": "name:label op_list collections",
     "ops.within_replica_ops.all_gather": "input_shards axis",
     "ops.within_replica_ops.all_reduce": "input_shards op",
     "ops.within_replica_ops.reduce_scatter": "input_shards op",
@@ -527,6 +553,13 @@ PARAMETERS = {
         "dataset_or_infeed output_filename num_elements feed_name apply_debug_options"
     ),
     "utils.export_inputs_to_file": "inputs output_filename feed_dict",
+    "utils.extract_all_events": "events",
+    "utils.extract_all_strings_from_event_trace": "events",
+    "utils.extract_all_types_from_event_trace": "events",
+    "utils.extract_compile_reports": "events",
+    "utils.extract_execute_reports": "events",
+    "utils.extract_graph_reports": "events",
+    "utils.extract_poplar_serialized_graphs": "events",
     "utils.get_num_of_ipus_in_device": "ipu_device device:warns",
     "utils.move_variable_initialization_to_cpu": "graph",
     "utils.reset_ipu_seed": (

@@ -1,23 +1,40 @@
-"""Queries of the ops of a version 1 graph and their shards.
+"""Queries of the ops of a version 1 graph and their shards; and automatic sharding.
+
+    input --> op  op  op | op  op  op --> loss        two shards: equal numbers of ops,
+              shard 0    | shard 1                    in the order of the graph
+
+Shards do not change results here, only the number of IPUs of a copy of the program.
 
 Source: Graphcore's functions of these names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
-from ipufeed.device.program.sharding import get_sharding, propagate_sharding
+from ipufeed.checks import as_int, check_flags, check_function
+from ipufeed.device.program.sharding import (
+    SHARD_ATTR,
+    get_sharding,
+    propagate_sharding,
+    shard_attributes,
+)
+from ipufeed.no_effect import no_effect
 from ipufeed.tf_types import Operation, Tensor
 
 __all__ = [
+    "automatic_sharding",
     "dependencies",
     "enable_sharded_gradient_tape",
     "get_shard_from_colocation",
     "get_sharding",
     "has_attr",
+    "ipu_autoshard",
     "propagate_sharding",
 ]
+
+AUTOSHARD_ATTR = "_ipufeed_autoshard"
 
 
 def has_attr(op: Operation, name: str) -> bool:
@@ -70,3 +87,96 @@ def _is_op(op: Operation, name: str) -> bool:
 
 def enable_sharded_gradient_tape() -> None:
     """Does nothing: gradients are always on the IPUs of their ops."""
+
+
+@contextlib.contextmanager
+def ipu_autoshard() -> Iterator[None]:
+    """Marks ops for `automatic_sharding`, which then distributes only marked ones."""
+    import tensorflow as tf
+    from tensorflow.core.framework import attr_value_pb2
+
+    if tf.executing_eagerly():
+        yield
+        return
+    mark = {AUTOSHARD_ATTR: attr_value_pb2.AttrValue(b=True)}
+    with tf.compat.v1.get_default_graph()._attr_scope(mark):
+        yield
+
+
+def automatic_sharding(
+    num_shards: int,
+    input_ts: Tensor,
+    loss_ts: Tensor,
+    edge_filter: Callable[[tuple[str, str]], bool] | None = None,
+    frozen_inference: bool = False,
+) -> None:
+    """Gives shards to the ops between two tensors, and to what these read.
+
+    Ops that have a shard keep it. Gradients are on the shards of their ops.
+
+    Args:
+        num_shards: The number of shards.
+        input_ts: The tensor that is nearest to the data.
+        loss_ts: The tensor that is nearest to the loss.
+        edge_filter: No effect, with a warning.
+        frozen_inference: Whether the graph is a frozen one; either value does the same.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: The number is less than 1, or there are fewer ops than shards.
+    """
+    import tensorflow as tf
+
+    check_flags(frozen_inference=frozen_inference)
+    shards = as_int("num_shards", num_shards)
+    if shards < 1:
+        raise ValueError(f"`num_shards` must be at least 1, got {shards}.")
+    for name, value in (("input_ts", input_ts), ("loss_ts", loss_ts)):
+        if not tf.is_tensor(value):
+            raise TypeError(f"`{name}` must be a tensor, got {type(value).__name__}.")
+    if edge_filter is not None:
+        check_function("edge_filter", edge_filter)
+        no_effect(
+            "automatic_sharding(edge_filter=)", "all IPUs of a copy compute together"
+        )
+    found = _between(input_ts, loss_ts)
+    marked = [op for op in found if has_attr(op, AUTOSHARD_ATTR)]
+    chosen = marked or found
+    if len(chosen) < shards:
+        raise ValueError(
+            f"There are {len(chosen)} ops on an IPU between `input_ts` and `loss_ts`, "
+            f"which are less than {shards} shards."
+        )
+    for number, op in enumerate(chosen):
+        shard = number * shards // len(chosen)
+        _set_shard(op, shard)
+        for tensor in op.inputs:
+            if tensor is not input_ts and tensor.op not in found:
+                _set_shard(tensor.op, shard)
+
+
+def _between(first: Tensor, last: Tensor) -> list[Operation]:
+    """Returns the ops of IPUs that depend on one tensor and that the other depends on."""
+    needed = dependencies([last])
+    reached = {first.op}
+    for op in last.graph.get_operations():  # in topological order, but for loops
+        above = {*(tensor.op for tensor in op.inputs), *op.control_inputs}
+        if above & reached:
+            reached.add(op)
+    reached.discard(first.op)
+    ops, both = last.graph.get_operations(), needed & reached
+    return [op for op in ops if op in both and not _on_host(op)]
+
+
+def _set_shard(op: Operation, shard: int) -> None:
+    if _on_host(op) or has_attr(op, SHARD_ATTR):
+        return
+    for name, value in shard_attributes([shard]).items():
+        op._set_attr(name, value)
+
+
+def _on_host(op: Operation) -> bool:
+    import tensorflow as tf
+
+    kind: str | None = tf.DeviceSpec.from_string(op.device).device_type
+    return kind == "CPU"

@@ -206,6 +206,10 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         with float64.refusing_outputs():
             return self._run(fn, tuple(args or ()), kwargs, options)
 
+    def experimental_run_v2(self, fn: Any, args: Any = (), kwargs: Any = None) -> Nest:
+        """Runs a function on the IPU: the name of `run` in TensorFlow 2.1."""
+        return self.run(fn, args, kwargs)
+
     def _run(self, fn: Any, args: Any, kwargs: Any, options: Any) -> Nest:
         """Calls Strategy.run, with the executor's clone if `fn` cannot be compiled."""
         compiles = getattr(fn, "_jit_compile", False)

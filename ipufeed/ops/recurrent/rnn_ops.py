@@ -1,0 +1,351 @@
+"""Recurrent layers of version 1 style, time first: PopnnLSTM and PopnnGRU.
+
+    inputs [time, batch, features] --> kernel, biases --> outputs [time, batch, units],
+    initial state [batch, units]                          state after the last time
+
+The variables are `kernel`, [features + units, gates * units], whose first rows are for the
+inputs, and `biases`, [gates, units].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.layers import base
+from tensorflow.python.ops import rnn_cell_impl
+
+from ipufeed.checks import as_int, check_flags
+from ipufeed.no_effect import no_effect
+from ipufeed.ops.nn_ops import hard_sigmoid
+from ipufeed.ops.op_util import get_activation_name
+from ipufeed.tf_types import DType, Nest, Tensor, TensorLike
+
+RECURRENT: dict[str, Callable[[Tensor], Tensor]] = {
+    "hard_sigmoid": hard_sigmoid,
+    "sigmoid": tf.sigmoid,
+    "softmax": tf.nn.softmax,
+    "tanh": tf.tanh,
+}
+ACTIVATIONS = {**RECURRENT, "relu": tf.nn.relu}
+
+
+class _Popnn(base.Layer):  # type: ignore[misc]
+    """The common part of both layers; they have the gates and the step."""
+
+    num_layers = 1
+    built: bool
+    _gates = 0
+
+    def __init__(
+        self,
+        num_units: int,
+        dtype: DType = tf.float32,
+        partials_dtype: DType = tf.float32,
+        seed: int | None = None,
+        weights_initializer: Any = None,
+        bias_initializer: Any = None,
+        activation: object = "tanh",
+        recurrent_activation: object = "sigmoid",
+        return_state: bool = True,
+        name: str | None = None,
+        options: dict[str, Any] | None = None,
+        options_bwd: dict[str, Any] | None = None,
+    ) -> None:
+        check_flags(return_state=return_state)
+        self._plain_dtype = tf.as_dtype(dtype)
+        if self._plain_dtype not in (tf.float16, tf.float32):
+            raise ValueError(f"Only support float16, float32, provided {dtype}")
+        super().__init__(dtype=self._plain_dtype, name=name)
+        # In eager mode each layer has variables of its own, without `get_variable`.
+        self._keras_style = tf.compat.v1.executing_eagerly_outside_functions()
+        self.num_units = as_int("num_units", num_units)
+        if self.num_units < 1:
+            raise ValueError(f"`num_units` must be at least 1, got {num_units}.")
+        kind = type(self).__name__
+        if tf.as_dtype(partials_dtype) != tf.float32:
+            no_effect(f"{kind}(partials_dtype=)", "XLA chooses what it sums in")
+        for option, value in (("options", options), ("options_bwd", options_bwd)):
+            if value:
+                no_effect(f"{kind}({option}=)", "there are none of Poplar's libraries")
+        self._activation = _activation("activation", activation, ACTIVATIONS)
+        self._recurrent = _activation(
+            "recurrent_activation", recurrent_activation, RECURRENT
+        )
+        self._return_state = return_state
+        self._weights_initializer = weights_initializer
+        self._bias_initializer = bias_initializer
+        self._seed = seed
+        self.input_size: int | None = None
+
+    @property
+    def canonical_weight_shape(self) -> list[int]:
+        """The shape of `kernel`, once the size of the inputs is known."""
+        if self.input_size is None:
+            raise ValueError("The size of the inputs is not known: call build() first.")
+        return [self.input_size + self.num_units, self._gates * self.num_units]
+
+    @property
+    def canonical_bias_shape(self) -> list[int]:
+        """The shape of `biases`."""
+        return [self._gates, self.num_units]
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the variables for inputs of a shape; a call does it, too.
+
+        Raises:
+            ValueError: The shape is not of rank 3, or its last dimension not known.
+        """
+        if self.built:
+            return
+        sizes = tf.TensorShape(input_shape)
+        if sizes.rank != 3:
+            raise ValueError(f"Expecting input_shape with 3 dims, got {sizes.rank}")
+        self.input_size = sizes.as_list()[-1]
+        if self.input_size is None:
+            raise ValueError(
+                f"The last dimension of the inputs to `{type(self).__name__}` should be "
+                "defined. Found `None`."
+            )
+        v1, dtype = tf.compat.v1, self._plain_dtype
+        weights, biases = self._weights_initializer, self._bias_initializer
+        if weights is None:
+            weights = v1.glorot_uniform_initializer(self._seed)
+        if biases is None:
+            biases = v1.zeros_initializer()
+        self.kernel = self.add_weight(
+            "kernel", self.canonical_weight_shape, dtype, weights
+        )
+        self.biases = self.add_weight(
+            "biases", self.canonical_bias_shape, dtype, biases
+        )
+        self.built = True
+
+    def _zeros(self, inputs: Tensor) -> Tensor:
+        return tf.zeros([tf.shape(inputs)[1], self.num_units], self._plain_dtype)
+
+    def _states(
+        self, inputs: Tensor, state: Sequence[TensorLike], biases: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Returns the outputs, and the state after the last time."""
+        state = [tf.convert_to_tensor(part, self._plain_dtype) for part in state]
+        rows = [self.input_size, self.num_units]
+        of_inputs, recurrent = tf.split(self.kernel, rows)
+        flat = tf.matmul(tf.reshape(inputs, [-1, self.input_size]), of_inputs) + biases
+        times = inputs.shape[0]
+        count = tf.shape(inputs)[0] if times is None else times
+        shape = [count, -1, self._gates * self.num_units]
+        projected = tf.TensorArray(
+            self._plain_dtype, count, clear_after_read=False
+        ).unstack(tf.reshape(flat, shape))
+        outputs = tf.TensorArray(self._plain_dtype, count)
+        units = inputs.shape[1], self.num_units
+
+        def body(time: Tensor, outputs: Any, *state: Tensor) -> tuple[Any, ...]:
+            state = tuple(self._step(projected.read(time), recurrent, *state))
+            for part in state:
+                part.set_shape(units)
+            return time + 1, outputs.write(time, state[0]), *state
+
+        _, outputs, *state = tf.while_loop(
+            lambda time, *_: time < count,
+            body,
+            (0, outputs, *(tf.ensure_shape(part, units) for part in state)),
+            maximum_iterations=times,
+        )
+        stacked = outputs.stack()
+        stacked.set_shape([times, *units])
+        return stacked, list(state)
+
+    def _step(self, x: Tensor, recurrent: Tensor, *state: Tensor) -> list[Tensor]:
+        """Returns the state after a time; its first part is the output."""
+        raise NotImplementedError
+
+
+class PopnnLSTM(_Popnn):
+    """A layer of long short-term memory; gates: forget, input, candidate, output.
+
+    Args:
+        num_units: Elements of an output.
+        dtype: float32 or float16.
+        partials_dtype: No effect, with a warning if it is not float32.
+        seed: Of the kernel's default initializer.
+        weights_initializer: Of the kernel. Default: Glorot's uniform one.
+        bias_initializer: Of the biases. Default: zeros.
+        activation: tanh, relu, softmax, sigmoid or hard_sigmoid, or TensorFlow's function.
+        recurrent_activation: The same without relu.
+        return_state: Whether calls return the state, too.
+        name: The layer's name, and that of its variable scope.
+        options: No effect, with a warning.
+        options_bwd: No effect, with a warning.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: The dtype, the number of units or an activation is another one.
+    """
+
+    _gates = 4
+
+    def state_shape(self, batch_size: int) -> Any:
+        """Returns the shapes of the state, as an LSTMStateTuple."""
+        return rnn_cell_impl.LSTMStateTuple(*[[batch_size, self.num_units]] * 2)
+
+    def call(
+        self, inputs: TensorLike, initial_state: Any = None, training: bool = True
+    ) -> Nest:
+        """Returns the outputs, and the state after the last time with return_state.
+
+        Args:
+            inputs: [time, batch, features].
+            initial_state: An LSTMStateTuple of `c` and `h`, each [batch, units]. Default:
+                zeros.
+            training: Either value gives the same results.
+
+        Returns:
+            [time, batch, units], and an LSTMStateTuple.
+
+        Raises:
+            ValueError: The state is not an LSTMStateTuple.
+        """
+        check_flags(training=training)
+        inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
+        if initial_state is None:
+            initial_state = rnn_cell_impl.LSTMStateTuple(*[self._zeros(inputs)] * 2)
+        if getattr(initial_state, "_fields", ()) != ("c", "h"):  # also that of tf_keras
+            raise ValueError(
+                f"Invalid initial_state type: `{type(initial_state).__name__}`, expecting "
+                "`LSTMStateTuple`."
+            )
+        start = [initial_state.h, initial_state.c]
+        outputs, (h, c) = self._states(inputs, start, tf.reshape(self.biases, [-1]))
+        state = rnn_cell_impl.LSTMStateTuple(c, h)
+        return (outputs, state) if self._return_state else outputs
+
+    def _step(self, x: Tensor, recurrent: Tensor, *state: Tensor) -> list[Tensor]:
+        h, c = state
+        gates = tf.split(x + tf.matmul(h, recurrent), 4, axis=1)
+        forget, take, output = (self._recurrent(gates[n]) for n in (0, 1, 3))
+        c = forget * c + take * self._activation(gates[2])
+        return [output * self._activation(c), c]
+
+
+class PopnnGRU(_Popnn):
+    """A layer of gated recurrent units; gates: reset, update, candidate.
+
+    Args:
+        num_units: Elements of an output.
+        dtype: float32 or float16.
+        partials_dtype: No effect, with a warning if it is not float32.
+        seed: Of the kernel's default initializer.
+        weights_initializer: Of the kernel.
+        bias_initializer: Of the biases.
+        activation: Of the candidate.
+        recurrent_activation: Of the two other gates.
+        return_state: Whether calls return the state, too.
+        name: The layer's name.
+        reset_after: Whether the reset gate acts on the state's product with the kernel,
+            which then has biases of its own: `biases` is [gates, 2, units], of inputs and
+            state. Else it acts on the state.
+        options: No effect, with a warning.
+        options_bwd: No effect, with a warning.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: The dtype, the number of units or an activation is another one.
+    """
+
+    _gates = 3
+
+    def __init__(
+        self,
+        num_units: int,
+        dtype: DType = tf.float32,
+        partials_dtype: DType = tf.float32,
+        seed: int | None = None,
+        weights_initializer: Any = None,
+        bias_initializer: Any = None,
+        activation: object = "tanh",
+        recurrent_activation: object = "sigmoid",
+        return_state: bool = True,
+        name: str | None = None,
+        reset_after: bool = False,
+        options: dict[str, Any] | None = None,
+        options_bwd: dict[str, Any] | None = None,
+    ) -> None:
+        check_flags(reset_after=reset_after)
+        super().__init__(
+            num_units,
+            dtype,
+            partials_dtype,
+            seed,
+            weights_initializer,
+            bias_initializer,
+            activation,
+            recurrent_activation,
+            return_state,
+            name,
+            options,
+            options_bwd,
+        )
+        self._reset_after = reset_after
+
+    @property
+    def canonical_bias_shape(self) -> list[int]:
+        """The shape of `biases`."""
+        return [3, 2, self.num_units] if self._reset_after else [3, self.num_units]
+
+    def state_shape(self, batch_size: int) -> list[int]:
+        """Returns the shape of the state."""
+        return [batch_size, self.num_units]
+
+    def call(
+        self,
+        inputs: TensorLike,
+        initial_state: TensorLike | None = None,
+        training: bool = True,
+    ) -> Nest:
+        """Returns the outputs, and the state after the last time with return_state.
+
+        Args:
+            inputs: [time, batch, features].
+            initial_state: [batch, units]. Default: zeros.
+            training: Either value gives the same results.
+
+        Returns:
+            [time, batch, units], and [batch, units].
+        """
+        check_flags(training=training)
+        inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
+        if initial_state is None:
+            initial_state = self._zeros(inputs)
+        biases = self.biases[:, 0] if self._reset_after else self.biases
+        outputs, (h,) = self._states(inputs, [initial_state], tf.reshape(biases, [-1]))
+        return (outputs, h) if self._return_state else outputs
+
+    def _step(self, x: Tensor, recurrent: Tensor, *state: Tensor) -> list[Tensor]:
+        (h,) = state
+        of_reset, of_update, of_candidate = tf.split(x, 3, axis=1)
+        weights = tf.split(recurrent, 3, axis=1)
+        biases = [0, 0, 0]
+        if self._reset_after:
+            biases = tf.unstack(self.biases[:, 1])
+        reset = self._recurrent(of_reset + tf.matmul(h, weights[0]) + biases[0])
+        update = self._recurrent(of_update + tf.matmul(h, weights[1]) + biases[1])
+        if self._reset_after:
+            remembered = reset * (tf.matmul(h, weights[2]) + biases[2])
+        else:
+            remembered = tf.matmul(reset * h, weights[2])
+        candidate = self._activation(of_candidate + remembered)
+        return [update * h + (1 - update) * candidate]
+
+
+def _activation(
+    argument: str, value: object, known: dict[str, Callable[[Tensor], Tensor]]
+) -> Callable[[Tensor], Tensor]:
+    name = get_activation_name(value)
+    if name not in known:
+        raise ValueError(
+            f"`{argument}` must be one of {', '.join(known)}, got {value!r}."
+        )
+    return known[name]
