@@ -54,15 +54,24 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session
-def sanitize(session: nox.Session) -> None:
-    """The native core under both sanitizers, the op library under AddressSanitizer.
+def soak(session: nox.Session) -> None:
+    """The tests that are marked `soak`: long proofs.
 
-    First the tests that are marked `soak`: programs of tests/cc under ThreadSanitizer and
-    AddressSanitizer, planted bugs, full searches of the models. Then the op library with
-    TensorFlow; `-- thread` builds that for ThreadSanitizer.
+    Programs of tests/cc under ThreadSanitizer and AddressSanitizer, planted bugs, full
+    searches of the models; what stands behind `--` is passed on to pytest.
+    """
+    install(session, ".[test]")
+    session.run("python", "-m", "pytest", "-m", "soak", *session.posargs)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The op library, with TensorFlow, under AddressSanitizer.
+
+    `-- thread` builds it for ThreadSanitizer. The native core alone is under both in
+    `soak`.
     """
     install(session, ".[test]", "setuptools>=77")
-    session.run("python", "-m", "pytest", "-m", "soak")
     for sanitizer in session.posargs or ["address"]:
         session.run("python", "tools/sanitized.py", sanitizer)
 

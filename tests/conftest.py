@@ -15,7 +15,7 @@ import seeds
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What `nox -s sanitize` and `nox -s bench` run, in .ci/run.
+# What `nox -s soak` and `nox -s bench` run, in .ci/run.
 PUT_ASIDE = ("soak", "measured")
 # XLA compiles the tests' programs, each of which runs a few times, without MLIR for their
 # fusions, as one module of LLVM instead of up to 32 for several CPUs, and without LLVM's

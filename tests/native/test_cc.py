@@ -9,7 +9,7 @@ the headers of tests/cc/standin. A build that is planted with a bug must fail: t
 test of the tests. Which program promises what stands at the top of each.
 
 The suite runs each program once: those of one thread as they ship, the others with
-random delays. The rest is marked `soak` and runs in `nox -s sanitize`: the plain builds of
+random delays. The rest is marked `soak` and runs in `nox -s soak`: the plain builds of
 programs of several threads, the sanitizers, the planted bugs. Objects are kept in pytest's
 cache by what they are made of.
 """

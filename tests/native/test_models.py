@@ -36,7 +36,7 @@ DEADLOCKS = (
 NAPS = ("NAP_NEVER_ENDS", "PARKED_WOKEN_ONLY_IF_URGENT")
 STOPS = ("IGNORES_STOP", "STOP_WITHOUT_WAKE", "WAKE_BEFORE_STOP")
 WRONG_RESULTS = ("DRAINED_ORDER", "CLOSE_BEFORE_ERROR")
-# One that is found soon is in every run; `nox -s sanitize` plants all.
+# One that is found soon is in every run; `nox -s soak` plants all.
 IN_EACH_RUN = ("READER_NO_RECHECK",)
 pytestmark = [pytest.mark.native, needs_spin]
 

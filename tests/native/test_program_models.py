@@ -230,7 +230,7 @@ PLANTED = (
 
 
 def small(cases):
-    """Searches of more states than a run has time for are left to `nox -s sanitize`."""
+    """Searches of more states than a run has time for are left to `nox -s soak`."""
     return [
         pytest.param(
             each,
