@@ -27,6 +27,7 @@ struct Registry {
   // Those whose device has been destroyed, so that only this list owns them.
   std::vector<std::shared_ptr<Feeder>> orphans IPUFEED_GUARDED_BY(mutex);
 
+  // [1] replace() -> get(): the registry that the pointer leads to is complete.
   static Registry& get() { return *current().load(std::memory_order_acquire); }
 
   // In a child of fork(): it has none of its parent's feeders.
@@ -343,7 +344,7 @@ absl::Status Feeder::feed_all() {
       refused_ = true;
       break;
     }
-    total_.store(++count, std::memory_order_release);
+    total_.store(++count, std::memory_order_release);  // [2] in feeder.h
     if (++ring == feeds_.size()) ring = 0;
   }
   return absl::OkStatus();

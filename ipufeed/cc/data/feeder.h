@@ -86,7 +86,9 @@ class Feeder {
   ElementFeed& feed(std::size_t ring = 0) { return *feeds_[ring]; }
   std::size_t rings() const { return feeds_.size(); }
 
-  // The number of elements distributed in total. For a reader at the end of its ring.
+  // The number of elements distributed in total. For a reader at the end of its ring:
+  // [2] feed_all() -> total(), so that the elements that the count has are in their
+  // rings.
   std::int64_t total() const { return total_.load(std::memory_order_acquire); }
 
   // Whether the dataset has ended without an error. Relaxed: for a caller

@@ -89,6 +89,8 @@ bool HostDevice::wait_for_kernels(std::int64_t timeout_ns) const {
   return true;
 }
 
+// [1] the sequentially consistent store of detach() -> device(): the spare device that
+// the pointer leads to is complete.
 Device* HostDevice::device() const { return device_.load(std::memory_order_acquire); }
 
 bool HostDevice::detached() const { return device_.load() == spare_device(); }

@@ -318,16 +318,18 @@ const bool kRegistered = [] {
 }  // namespace
 
 // The first use of an IPU waits for the answer. Later ones read one flag.
+// [1] use_device() -> use_device(): what the answer has configured is visible.
+// [2] set_on_first_use() -> use_device(): state that Python prepared before is visible.
 absl::Status use_device(int ordinal) {
   if (ordinal < 0 || ordinal >= kDevices) return absl::OkStatus();
-  if (used[ordinal].load(std::memory_order_acquire)) return absl::OkStatus();
-  const auto ask = on_first_use.load(std::memory_order_acquire);
+  if (used[ordinal].load(std::memory_order_acquire)) return absl::OkStatus();  // [1]
+  const auto ask = on_first_use.load(std::memory_order_acquire);               // [2]
   if (ask == nullptr) return absl::OkStatus();
   char message[1024] = "";
   int code = 0;
   off_main([&] { code = ask(ordinal, message, sizeof(message)); });
   if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
-  used[ordinal].store(true, std::memory_order_release);
+  used[ordinal].store(true, std::memory_order_release);  // [1]
   return absl::OkStatus();
 }
 
@@ -337,13 +339,13 @@ bool set_compiler(InstallCompiler install) {
 }
 
 void set_on_first_use(OnFirstUse ask) {
-  on_first_use.store(ask, std::memory_order_release);
+  on_first_use.store(ask, std::memory_order_release);  // [2]
 }
 
 void set_log_cycle_count(bool log) { log_cycles.store(log, std::memory_order_relaxed); }
 
 void forget_first_uses() {
-  for (auto& flag : used) flag.store(false, std::memory_order_release);
+  for (auto& flag : used) flag.store(false, std::memory_order_release);  // [1]
 }
 
 void forget_compilers() { compiler_age.fetch_add(1, std::memory_order_relaxed); }

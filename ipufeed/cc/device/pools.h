@@ -38,7 +38,7 @@ class LazyPool : public tensorflow::thread::ThreadPoolInterface {
   int NumThreads() const override { return threads_; }
   // No thread is one of the pool's before there is a pool.
   int CurrentThreadId() const override {
-    auto* started = started_.load(std::memory_order_acquire);
+    auto* started = started_.load(std::memory_order_acquire);  // [1]
     return started == nullptr ? -1 : started->CurrentThreadId();
   }
 
@@ -47,10 +47,11 @@ class LazyPool : public tensorflow::thread::ThreadPoolInterface {
     std::call_once(once_, [this] {
       pool_ = std::make_unique<tensorflow::thread::ThreadPool>(
           tensorflow::Env::Default(), tensorflow::ThreadOptions(), name_, threads_);
-      // Pairs with the loads: a thread that sees the pool sees it whole.
+      // [1] pool() -> pool(), CurrentThreadId(): a thread that sees the pool sees it
+      // whole.
       started_.store(pool_->AsEigenThreadPool(), std::memory_order_release);
     });
-    return started_.load(std::memory_order_acquire);
+    return started_.load(std::memory_order_acquire);  // [1]
   }
 
   const std::string name_;

@@ -52,10 +52,12 @@ void record_program(TraceKind kind, int ordinal, std::uint64_t key,
          name);
 }
 
+// [1] set_on_program() -> has_listener(), notify(), report(): state that Python
+// prepared before is visible to the calls.
 bool has_listener() { return on_program.load(std::memory_order_acquire) != nullptr; }
 
 absl::Status notify(int event, ProgramCall* call, std::string* message) {
-  const auto ask = on_program.load(std::memory_order_acquire);
+  const auto ask = on_program.load(std::memory_order_acquire);  // [1]
   if (ask == nullptr) return absl::OkStatus();
   message->resize(kMessageSize);
   call->message = message->data();
@@ -67,7 +69,7 @@ absl::Status notify(int event, ProgramCall* call, std::string* message) {
 }
 
 void report(int event, ProgramCall* call, std::string text) {
-  const auto ask = on_program.load(std::memory_order_acquire);
+  const auto ask = on_program.load(std::memory_order_acquire);  // [1]
   if (ask == nullptr) return;
   call->message = text.data();
   call->message_size = static_cast<std::int64_t>(text.size());
@@ -99,7 +101,9 @@ void load_onto(int ordinal, std::uint64_t key, const char* name, bool is_op) {
   report(kOntoDevice, &call);
 }
 
-void set_on_program(OnProgram ask) { on_program.store(ask, std::memory_order_release); }
+void set_on_program(OnProgram ask) {
+  on_program.store(ask, std::memory_order_release);  // [1]
+}
 
 void forget_loaded() {
   for (auto& key : loaded) key.store(0, std::memory_order_relaxed);

@@ -60,10 +60,12 @@ class Infeed final : public Leased {
   // For Program. The replicas divide the rings, and are always as many: what was dealt
   // out to one is not another's.
   absl::Status take(std::int64_t step, int replicas) override;
+  // [2] give_back() -> take(), take_for_good(), taken(): the next owner sees the rings
+  // as the last program has left them.
   // For the queue's deleter: false if a program has it.
   bool take_for_good() { return !taken_.exchange(true, std::memory_order_acquire); }
-  void give_back() override { taken_.store(false, std::memory_order_release); }
-  bool taken() const { return taken_.load(std::memory_order_acquire); }
+  void give_back() override { taken_.store(false, std::memory_order_release); }  // [2]
+  bool taken() const { return taken_.load(std::memory_order_acquire); }          // [2]
   void wake() override;
 
   // A thread of the program: one for each replica. Waits for the next element of the

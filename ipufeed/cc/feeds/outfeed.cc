@@ -82,7 +82,7 @@ Outfeed::Outfeed(std::int64_t number, std::string name, OutfeedMode mode,
       signature_id_(next_signature_id.fetch_add(1, std::memory_order_relaxed)) {}
 
 absl::Status Outfeed::take(std::int64_t step, int replicas) {
-  if (!taken_.exchange(true, std::memory_order_acquire)) {
+  if (!taken_.exchange(true, std::memory_order_acquire)) {  // [2]
     std::vector<std::int64_t> given;
     std::vector<bool> left;
     absl::Status made = guarded("the start of an outfeed's rounds", [&] {
@@ -90,7 +90,7 @@ absl::Status Outfeed::take(std::int64_t step, int replicas) {
       left.assign(static_cast<std::size_t>(replicas), false);
     });
     if (!made.ok()) {
-      taken_.store(false, std::memory_order_release);
+      taken_.store(false, std::memory_order_release);  // [2]
       return made;
     }
     MutexLock lock(rounds_mutex_);
@@ -109,14 +109,14 @@ absl::Status Outfeed::take(std::int64_t step, int replicas) {
 }
 
 void Outfeed::give_back() {
-  taken_.store(false, std::memory_order_release);
-  runs_.fetch_add(1, std::memory_order_release);
+  taken_.store(false, std::memory_order_release);  // [2]
+  runs_.fetch_add(1, std::memory_order_release);   // [3]
   queue_.wake_reader();
   wake_last();  // under its lock: last() either has not checked yet or sleeps
 }
 
 void Outfeed::note_failure_elsewhere() {
-  failed_elsewhere_.fetch_add(1, std::memory_order_release);
+  failed_elsewhere_.fetch_add(1, std::memory_order_release);  // [3]
   queue_.wake_reader();
 }
 

@@ -47,7 +47,7 @@ class Outfeed final : public Leased {
   // For Program.
   absl::Status take(std::int64_t step, int replicas = 1) override;
   void give_back() override;
-  bool taken() const { return taken_.load(std::memory_order_acquire); }
+  bool taken() const { return taken_.load(std::memory_order_acquire); }  // [2]
   void wake() override;
 
   // The program's thread. Waits while the ring is full and the store has no room, and
@@ -120,12 +120,12 @@ class Outfeed final : public Leased {
   }
 
   // Programs that have used this outfeed and ended.
-  std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }
+  std::uint64_t runs() const { return runs_.load(std::memory_order_acquire); }  // [3]
 
   // These, and programs of its IPU that failed without having used it: one that would
   // have done so later may have a reader waiting for its results.
   std::uint64_t ends() const {
-    return runs() + failed_elsewhere_.load(std::memory_order_acquire);
+    return runs() + failed_elsewhere_.load(std::memory_order_acquire);  // [3]
   }
   void note_failure_elsewhere();
 
@@ -169,10 +169,14 @@ class Outfeed final : public Leased {
   std::atomic<const ResultSignature*> signature_{nullptr};
   std::unique_ptr<const ResultSignature> own_signature_;
   const std::int64_t signature_id_;
+  // [2] give_back() -> take(), taken(): the next program sees the rounds and the ring
+  // as the last one has left them.
   std::atomic<bool> taken_{false};
   std::atomic<std::int64_t> taken_by_{0};  // the step that take() was called with
   std::atomic<bool> in_use_{false};        // a call is in enqueue()
   std::atomic<bool> closed_{false};
+  // [3] give_back(), note_failure_elsewhere() -> runs(), ends(): a reader that sees the
+  // end also sees all results of the program.
   std::atomic<std::uint64_t> runs_{0};
   std::atomic<std::uint64_t> failed_elsewhere_{0};
   std::atomic<int> replicas_{1};
