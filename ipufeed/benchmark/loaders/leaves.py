@@ -139,7 +139,7 @@ def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
 def text_of(leaf: Leaf) -> str:
     """Returns `float32 (32, 224, 224, 3)`, or the class if it is not an array."""
     shape = _shape_of(leaf)
-    dtype = getattr(leaf, "dtype", None) or (leaf.type if _is_arrow(leaf) else None)
+    dtype = getattr(leaf, "type" if _is_arrow(leaf) else "dtype", None)
     if shape is None or dtype is None:
         return type(leaf).__name__
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")

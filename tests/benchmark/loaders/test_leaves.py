@@ -108,6 +108,7 @@ def test_the_leading_dimension_is_that_of_arrays_and_lists(leaf, leading):
         ({1: None}, {"1": "None"}),
         (ROWS, {"size": "float (4,)", "label": "int64 (4,)"}),
         (b"12", "bytes"),
+        (pa.py_buffer(b"12"), "Buffer"),
     ],
 )
 def test_the_structure_is_described(element, spec):
