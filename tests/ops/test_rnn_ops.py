@@ -145,6 +145,8 @@ def test_layers_are_used_in_functions_and_with_defaults():
     assert layer.canonical_weight_shape == [FEATURES + UNITS, 4 * UNITS]
     assert layer.canonical_bias_shape == [4, UNITS]
     assert layer.state_shape(BATCH) == ([BATCH, UNITS], [BATCH, UNITS])
+    outputs_alone = rnn_ops.PopnnGRU(UNITS, return_state=False)(X)
+    assert outputs_alone.shape == [len(X), BATCH, UNITS]
     half = rnn_ops.PopnnGRU(
         UNITS, tf.float16, activation=tf.nn.relu, recurrent_activation="hard_sigmoid"
     )

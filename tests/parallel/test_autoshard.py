@@ -101,6 +101,22 @@ def test_only_marked_ops_are_distributed():
         assert tf.exp(0.0) == 1.0
 
 
+def test_shards_that_are_set_stay_and_other_inputs_are_on_the_shards_of_their_ops():
+    """The input itself has no shard."""
+    with tf.Graph().as_default():
+        x = tf.constant(1.0)
+        y = tf.multiply(x, v1.random_uniform([], seed=1))
+        with scopes.ipu_shard(3):
+            y = tf.exp(y)
+        loss = tf.subtract(y, v1.random_normal([], seed=1))
+        autoshard.automatic_sharding(2, x, loss)
+        found = shards_of(loss.op)
+        assert sharding.get_sharding(x.op) is None
+    assert found["Exp"] == [3]
+    assert found["RandomUniform"] == [0]  # of the first operation
+    assert found["AddV2"] == [1]  # the last part of random_normal, of the last one
+
+
 def test_wrong_arguments_are_refused():
     """By name."""
     with tf.Graph().as_default():

@@ -47,6 +47,11 @@ def test_names_of_keras_2_are_given_back():
         assert preprocessing is experimental.preprocessing
         assert keras.experimental.CosineDecay(0.1, 10)(0).numpy() == np.float32(0.1)
         assert keras.mixed_precision.experimental.global_policy().name == "float32"
+        try:
+            keras.mixed_precision.experimental.set_policy("mixed_float16")
+            assert keras.mixed_precision.global_policy().name == "mixed_float16"
+        finally:
+            keras.mixed_precision.set_global_policy("float32")
     for name in removed_names.FUNCTIONS:
         assert getattr(tf.losses, name) is getattr(tf.metrics, name)
     for name in removed_names.EXPERIMENTAL:
