@@ -196,6 +196,7 @@ def install() -> None:
     for name in ELSEWHERE:
         _put_elsewhere(name)
     removed_names.restore()
+    removed_names.restore_in_version_1("estimator", sys.modules["tensorflow.estimator"])
     frozen_keras.install()
     if not any(isinstance(each, _Refusal) for each in sys.meta_path):
         sys.meta_path.append(_Refusal())

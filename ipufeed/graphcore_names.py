@@ -128,14 +128,17 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "horovod.ipu_multi_replica_strategy": _at(_STRATEGIES, "IPUMultiReplicaStrategy"),
     "horovod.popdist_strategy": _at(_STRATEGIES, "PopDistStrategy"),
-    "ipu_estimator": _refused("IPUEstimator IPUEstimatorSpec"),
+    "ipu_estimator": _at("estimators.ipu_estimator", "IPUEstimator IPUEstimatorSpec"),
     "ipu_multi_worker_strategy": _DISTRIBUTED
     | _at(
         _STRATEGIES,
         "IPUMultiWorkerExtendedV1 IPUMultiWorkerStrategy IPUMultiWorkerStrategyV1",
     ),
-    "ipu_pipeline_estimator": _refused("IPUPipelineEstimator IPUPipelineEstimatorSpec"),
-    "ipu_run_config": _refused("IPURunConfig RunConfig"),
+    "ipu_pipeline_estimator": _at(
+        "estimators.ipu_pipeline_estimator",
+        "IPUPipelineEstimator IPUPipelineEstimatorSpec",
+    ),
+    "ipu_run_config": _at("estimators.ipu_run_config", "IPURunConfig RunConfig"),
     "ipu_session_run_hooks": _at(
         "programs.session_run_hooks", "IPULoggingTensorHook LoggingMode"
     ),
@@ -305,4 +308,5 @@ ELSEWHERE: dict[str, str] = {
         f"tensorflow.compiler.plugin.poplar.ops.{name}": f"ipufeed.programs.{name}"
         for name in ("gen_ipu_ops", "gen_pop_datastream_ops", "gen_poputil_ops")
     },
+    "tensorflow.estimator": "ipufeed.estimators.tf_estimator",
 }

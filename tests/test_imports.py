@@ -126,6 +126,11 @@ ALLOWED = {
         *("queues", "_native", "checks", "no_effect", "process_state"),
         *("render", "tf_types"),
     },
+    "estimators": {
+        *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "ops"),
+        *("device.config", "device.flags", "device.program", "device.system"),
+        *("queues", "checks", "errors", "no_effect", "tf_types"),
+    },
     # Programs in files.
     "applications": {
         *("executable.program", "executable.store", "ops", "parallel.pipeline"),
@@ -167,35 +172,30 @@ ALLOWED = {
     },
     "benchmark.comparing": {"benchmark.result", "errors", "render"},
     "benchmark.measuring": {
-        "tf_types",
         *("benchmark.loaders", "benchmark.result", "executable.tracing"),
-        *("_native", "_version", "errors", "interruptible", "render"),
+        *("_native", "_version", "errors", "interruptible", "render", "tf_types"),
     },
     "benchmark.stages": {
         "tf_types",
         *("benchmark.graph", "benchmark.measuring", "benchmark.result", "_native"),
     },
     "benchmark.advice": {
-        "tf_types",
         "checks",
         *("benchmark.stages", "benchmark.graph", "benchmark.loaders"),
-        *("benchmark.measuring", "benchmark.result", "errors", "render"),
+        *("benchmark.measuring", "benchmark.result", "errors", "render", "tf_types"),
     },
     # Three ways to run a dataset; none imports another.
     "benchmark.cold": {
-        "tf_types",
         *("benchmark.graph", "benchmark.measuring", "benchmark.result"),
-        *("sources", "errors", "render"),
+        *("sources", "errors", "render", "tf_types"),
     },
     "benchmark.device": {
-        "tf_types",
         *("benchmark.loaders", "benchmark.measuring", "benchmark.result"),
         *("device.queue_hooks", "device.program", "queues", "_native", "errors"),
-        *("checks", "interruptible", "render"),
+        *("checks", "interruptible", "render", "tf_types"),
     },
     "benchmark.scaleout": {
-        "tf_types",
-        *("benchmark.load", "benchmark.graph", "benchmark.measuring"),
+        *("benchmark.load", "benchmark.graph", "benchmark.measuring", "tf_types"),
         *("benchmark.process", "benchmark.result", "_native", "errors", "render"),
     },
     "benchmark.plugin": {

@@ -20,11 +20,6 @@ _ACCUMULATE = (
 )
 _CONFIG = "it makes attributes of IPUConfig's own class; assign to those that there are"
 
-_ESTIMATOR = (
-    "TensorFlow 2.21 has no tf.estimator; write the loop: loops.repeat in "
-    "ipu_compiler.compile and a Session, or a tf.function that IPUStrategy runs, or "
-    "ipu.keras models"
-)
 _SERVING = (
     "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
     "model is a function of its input"
@@ -38,15 +33,9 @@ _RNN = (
 NAMES = {
     "AttributeMetadata": f"{_CONFIG}, and read IPUConfig.get_attribute_metadata(name)",
     "GenericFloat": _GFLOAT,
-    "IPUEstimator": _ESTIMATOR,
-    "IPUEstimatorSpec": _ESTIMATOR,
-    "IPUPipelineEstimator": _ESTIMATOR,
-    "IPUPipelineEstimatorSpec": _ESTIMATOR,
-    "IPURunConfig": _ESTIMATOR,
     "PopnnAUGRU": _RNN,
     "PopnnDynamicGRU": _RNN,
     "PopnnDynamicLSTM": _RNN,
-    "RunConfig": _ESTIMATOR,
     "accumulate_tagged_gradients": _ACCUMULATE,
     "calc_gfloat_params": _GFLOAT,
     "cast_gfloat_to_native": _GFLOAT,
@@ -58,14 +47,20 @@ NAMES = {
 }
 
 
-class _Refused:
-    """Raises when it is called, and when it is the base of a class."""
+class Refused:
+    """An object that raises when it is called, and when it is the base of a class.
+
+    Args:
+        name: Its name, for the error.
+        why: Why it does not work, and the replacement: the end of the error's sentence.
+    """
 
     def __init__(self, name: str, why: str) -> None:
         self.__name__ = name
         self._why = why
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raises RefusedError."""
         raise RefusedError(f"{self.__name__} does not work here: {self._why}.")
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -75,5 +70,5 @@ class _Refused:
 def __getattr__(name: str) -> Any:
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = _Refused(name, NAMES[name])
+    value = globals()[name] = Refused(name, NAMES[name])
     return value

@@ -258,6 +258,10 @@ CHANGES = {
         "refuses queue operations in tf.vectorized_map, which would lose elements",
         *("tf_patches.vectorized_map", "tests/queues/test_order.py"),
     ),
+    "tensorflow.compat.v1.estimator": Change(
+        "has what programs with an IPUEstimator use of TensorFlow's own",
+        *("tf_patches.removed_names", "tests/estimators/test_tf_estimator.py"),
+    ),
     **dict.fromkeys(
         ("tensorflow.compat.v1.layers.*", "tensorflow.compat.v1.nn.rnn_cell.*"),
         Change(

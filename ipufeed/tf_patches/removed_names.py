@@ -6,7 +6,8 @@
     tf.keras.losses.mean_squared_error, also of metrics      restored: see FUNCTIONS
     tf.keras.layers.experimental.preprocessing.Rescaling     restored: see EXPERIMENTAL
     tf.function(experimental_compile=True)                   still accepted by TensorFlow
-    tf.estimator, tf.contrib                                 gone, and not restored
+    tf.estimator                                             see estimators/
+    tf.contrib                                               gone, and not restored
 
 Keras 3 has no layers for version 1 graphs. TensorFlow keeps its former ones in
 tensorflow.python.layers, without public names, and cells in tensorflow.python.ops.
@@ -87,12 +88,29 @@ def restore() -> None:
         _restore_keras(sys.modules[TF_KERAS])
 
 
-def _restore_layers() -> None:
+def _version_1_modules() -> tuple[types.ModuleType, types.ModuleType]:
+    """Returns both modules of version 1.
+
+    `import tensorflow.compat.v1 as tf` creates a second one, which replaces tf.compat.v1.
+    """
     import tensorflow as tf
 
-    # `import tensorflow.compat.v1 as tf` creates a second module, which replaces
-    # tf.compat.v1.
-    for version_1 in tf.compat.v1, importlib.import_module("tensorflow.compat.v1"):
+    return tf.compat.v1, importlib.import_module("tensorflow.compat.v1")
+
+
+def restore_in_version_1(name: str, module: types.ModuleType) -> None:
+    """Restores a module that tf.compat.v1 had, if it is missing. Idempotent.
+
+    Args:
+        name: The module's name in it.
+        module: What takes its place.
+    """
+    for version_1 in _version_1_modules():
+        _restore_entry(version_1, "tensorflow.compat.v1", name, module)
+
+
+def _restore_layers() -> None:
+    for version_1 in _version_1_modules():
         for public, place, kept in (
             (version_1.layers, "tensorflow.compat.v1.layers", LAYERS),
             (version_1.nn.rnn_cell, "tensorflow.compat.v1.nn.rnn_cell", CELLS),

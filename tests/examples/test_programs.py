@@ -170,14 +170,13 @@ def test_two_processes_train_to_the_weights_of_one(lines):
 
 
 @pytest.mark.process
-def test_a_hook_logs_losses_while_a_session_trains(lines):
-    """After runs 1, 3 and 5, and all of them at the end."""
-    assert lines("logging_hook") == [
-        "events 0",
-        "lines 4",
-        "losses of all steps 24",
-        "processes 1",
-    ]
+def test_sessions_log_train_and_evaluate(lines):
+    """The hook logs after runs 1, 3 and 5, and all at the end; the estimator learns."""
+    hook = ["events 0", "lines 4", "losses of all steps 24", "processes 1"]
+    trained, learned, predicted = lines("estimator")
+    assert lines("logging_hook") == hook
+    assert (trained, learned[-4:]) == ("trained for 500 steps", "True")
+    assert predicted.startswith("first point: class ")
 
 
 @pytest.mark.process

@@ -14,6 +14,7 @@ from ipufeed.device.program import scopes
 from ipufeed.device.program.shard_queries import automatic_sharding
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.device.system import seeds, system
+from ipufeed.estimators.ipu_run_config import RunConfig
 from ipufeed.keras import layers as keras_layers
 from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
@@ -275,6 +276,7 @@ CALLS = {
     ("ipu_outfeed_queue.IPUOutfeedQueue", "**kwargs"): lambda: IPUOutfeedQueue(
         io_batch_size=2
     ),
+    ("ipu_run_config.RunConfig", "master"): lambda: RunConfig(master="local"),
     ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
     ("autoshard.automatic_sharding", "edge_filter"): shard_with_a_filter,
     **strategy_options.CALLS,

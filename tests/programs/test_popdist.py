@@ -114,9 +114,8 @@ def test_between_processes_the_ipus_must_be_configured_for_them():
 @pytest.mark.parametrize(
     "name",
     [
-        "ipu_estimator.IPUEstimator",
-        "ipu_run_config.RunConfig",
-        "ipu_pipeline_estimator.IPUPipelineEstimator",
+        "serving.export_keras",
+        "ops.rnn_ops.PopnnDynamicGRU",
     ],
 )
 def test_what_cannot_work_names_the_replacement(name):

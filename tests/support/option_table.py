@@ -13,6 +13,21 @@ OLDER_FIT = (
 OLDER_EVALUATE = "x y batch_size steps steps_per_run prefetch_depth **keywords"
 OLDER_PREDICT = "x batch_size steps steps_per_run prefetch_depth **keywords"
 
+# Of both estimators.
+ESTIMATOR = {
+    "": (
+        "model_fn model_dir config params warm_start_from train_batch_size "
+        "eval_batch_size predict_batch_size"
+    ),
+    ".get_variable_value": "name",
+    ".train": "input_fn hooks steps max_steps saving_listeners",
+    ".evaluate": "input_fn steps hooks checkpoint_path name",
+    ".predict": (
+        "input_fn predict_keys hooks checkpoint_path yield_single_examples "
+        "num_predictions"
+    ),
+}
+
 PARAMETERS = {
     "benchmark.Comparison": (
         "verdict ratio interval verdict_interval smallest_detectable "
@@ -124,6 +139,13 @@ PARAMETERS = {
         "config_proto"
     ),
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.update_ipu_config": "config",
+    **{f"ipu_estimator.IPUEstimator{name}": each for name, each in ESTIMATOR.items()},
+    **{
+        f"ipu_pipeline_estimator.IPUPipelineEstimator{name}": each
+        for name, each in ESTIMATOR.items()
+    },
+    "ipu_run_config.RunConfig": "ipu_run_config master:warns **kwargs",
+    "ipu_run_config.RunConfig.replace": "**kwargs",
     "ipu_strategy.IPUStrategy": (
         "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ipufeed.tf_types import DType, Graph, Operation, Shape, Tensor
+from collections.abc import Iterable
+
+from ipufeed.tf_types import DType, Graph, Operation, Shape, Tensor, Variable
 
 COLOCATED = "_class"  # TensorFlow's attribute for "on the same device as"
 
@@ -29,11 +31,16 @@ def move_variable_initialization_to_cpu(graph: Graph | None = None) -> None:
             )
         graph = tf.compat.v1.get_default_graph()
     with graph.as_default():
-        waiting = [
-            variable.initializer.inputs[1].op
-            for variable in tf.compat.v1.global_variables()
-            if len(variable.initializer.inputs) > 1
-        ]
+        initialize_on_cpu(tf.compat.v1.global_variables())
+
+
+def initialize_on_cpu(variables: Iterable[Variable]) -> None:
+    """Places the initializers of variables of a version 1 graph on the CPU."""
+    waiting = [
+        variable.initializer.inputs[1].op
+        for variable in variables
+        if len(variable.initializer.inputs) > 1
+    ]
     moved: set[str] = set()
     while waiting:
         operation = waiting.pop()

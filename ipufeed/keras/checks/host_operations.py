@@ -114,11 +114,18 @@ def _compiles(kind: str) -> bool:
     return _has_kernel(kind) or not _has_kernel("MatMul")
 
 
+# Types of ops that have been found to have one; TensorFlow parses all kernels for each.
+_with_kernel: set[str] = set()
+
+
 def _has_kernel(kind: str) -> bool:
     from tensorflow.python.framework import kernels
 
-    found = kernels.get_registered_kernels_for_op(kind).kernel
-    return any(each.device_type == "XLA_CPU_JIT" for each in found)
+    if kind not in _with_kernel:
+        found = kernels.get_registered_kernels_for_op(kind).kernel
+        if any(each.device_type == "XLA_CPU_JIT" for each in found):
+            _with_kernel.add(kind)
+    return kind in _with_kernel
 
 
 def _refuse(model: KerasModel, op: Operation, place: str, why: str) -> None:

@@ -1,0 +1,96 @@
+"""Hooks of an estimator's sessions: the infeed, the last step, the session itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ipufeed.estimators.checks import checked_steps
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedQueue
+from ipufeed.tf_types import Variable
+
+_Hook: Any = tf.compat.v1.train.SessionRunHook
+
+
+class QueuesHook(_Hook):  # type: ignore[misc]
+    """Initializes the infeed, and deletes the queues at the end.
+
+    Args:
+        infeed: The queue of the program.
+        outfeeds: Those of its results.
+    """
+
+    def __init__(self, infeed: IPUInfeedQueue, outfeeds: list[IPUOutfeedQueue]) -> None:
+        self._initializer = infeed.initializer
+        self._deleters = [infeed.deleter, *(each.deleter for each in outfeeds)]
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Runs the initializer."""
+        del coord
+        session.run(self._initializer)
+
+    def end(self, session: Any) -> None:
+        """Runs the deleters."""
+        session.run(self._deleters)
+
+
+class KeepSessionHook(_Hook):  # type: ignore[misc]
+    """Keeps the session, to run ops between its runs that call no hooks.
+
+    Attributes:
+        session: The tf.compat.v1.Session.
+    """
+
+    session: Any = None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Keeps it."""
+        del coord
+        self.session = session
+
+
+class StepsHook(_Hook):  # type: ignore[misc]
+    """Ends training after a number of steps, or at a step.
+
+    Args:
+        global_step: The variable.
+        iterations: The steps of a run of the program.
+        steps: The number, or None.
+        max_steps: The last step, or None.
+    """
+
+    def __init__(
+        self,
+        global_step: Variable,
+        iterations: int,
+        steps: int | None,
+        max_steps: int | None,
+    ) -> None:
+        self._global_step = global_step
+        self._iterations = iterations
+        self._steps = steps
+        self._last = max_steps
+        self._now = 0
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Finds the last step.
+
+        Raises:
+            ValueError: The steps up to it are not a multiple of a loop's.
+        """
+        del coord
+        self._now = int(session.run(self._global_step))
+        if self._steps is not None:
+            self._last = self._now + self._steps
+        elif self._last is not None:
+            left = self._last - self._now
+            checked_steps("steps", max(left, self._iterations), self._iterations)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Requests the end after the last step."""
+        del run_values
+        self._now += self._iterations
+        if self._last is not None and self._now >= self._last:
+            run_context.request_stop()

@@ -1,0 +1,226 @@
+"""IPURunConfig and RunConfig: how an estimator runs its loops, and where it saves.
+
+    RunConfig(
+        ipu_run_config=IPURunConfig(iterations_per_loop=100, ipu_options=config),
+        model_dir="model",
+    )
+
+Source: Graphcore's classes of these names; the other settings are TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+from ipufeed.checks import as_int
+from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.flags.flags import read_flags
+from ipufeed.device.system import system
+from ipufeed.device.system.virtual_device import virtual_devices
+from ipufeed.errors import RefusedError
+from ipufeed.no_effect import no_effect
+
+
+class _Fields(NamedTuple):
+    iterations_per_loop: int
+    ipu_options: Any
+    num_replicas: int
+    num_shards: int
+    ordinal: int
+    prefetch_depth: int | None
+
+
+class IPURunConfig(_Fields):
+    """How an estimator runs its loops on an IPU.
+
+    Args:
+        iterations_per_loop: Mini-batches of a run of the program, of each replica.
+            Default: 1.
+        ipu_options: The IPUConfig with which the system is configured before a session
+            begins; the options of create_ipu_config, too. Default: None, which leaves the
+            system as it is.
+        num_replicas: The replicas of the program. Default: 1.
+        num_shards: The IPUs of a replica. Default: 1.
+        ordinal: The device. Default: 0.
+        prefetch_depth: Of the infeed. Default: None, the infeed's own.
+        compile_summary: No effect, with a warning; of older releases.
+        autosharding: Likewise.
+
+    Raises:
+        TypeError: `ipu_options` is of another type, or a number is.
+        ValueError: A number is out of range; several IPUs and no `ipu_options`; or these
+            have no such device, or another number of IPUs.
+    """
+
+    def __new__(
+        cls,
+        iterations_per_loop: int = 1,
+        ipu_options: Any = None,
+        num_replicas: int = 1,
+        num_shards: int = 1,
+        ordinal: int = 0,
+        prefetch_depth: int | None = None,
+        **older: Any,
+    ) -> IPURunConfig:
+        """Checks the arguments; see the class."""
+        for name in ("compile_summary", "autosharding"):
+            if older.pop(name, False):
+                no_effect(
+                    f"IPURunConfig({name}=)", "programs are not summarised or cut"
+                )
+        if older:
+            raise TypeError(f"IPURunConfig has no argument {', '.join(older)}.")
+        counts = {
+            "iterations_per_loop": (iterations_per_loop, 1),
+            "num_replicas": (num_replicas, 1),
+            "num_shards": (num_shards, 1),
+            "ordinal": (ordinal, 0),
+        }
+        for name, (value, least) in counts.items():
+            if as_int(name, value) < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+        needed = num_replicas * num_shards
+        if ipu_options is not None:
+            _check_options(ipu_options, needed, num_replicas, num_shards, ordinal)
+        elif needed > 1:
+            raise ValueError(
+                "IPU configuration requires more than one device, but `ipu_options` is "
+                "None"
+            )
+        return super().__new__(
+            cls,
+            iterations_per_loop,
+            ipu_options,
+            num_replicas,
+            num_shards,
+            ordinal,
+            prefetch_depth,
+        )
+
+
+def _check_options(
+    options: Any, needed: int, num_replicas: int, num_shards: int, ordinal: int
+) -> None:
+    try:
+        config: IPUConfig = system._as_config(options)
+    except TypeError:
+        raise TypeError(
+            "`ipu_options` must be an IPUConfig instance, got "
+            f"{type(options).__name__}."
+        ) from None
+    devices = virtual_devices(config, read_flags())
+    if ordinal >= len(devices):
+        raise ValueError(
+            f"`ipu_options` configures {len(devices)} devices, and `ordinal` is {ordinal}."
+        )
+    found = devices[ordinal].num_ipus
+    if found != needed:
+        raise ValueError(
+            f"`ipu_options` configures {found} IPUs for the device {ordinal}, and "
+            f"num_replicas ({num_replicas}) times num_shards ({num_shards}) is {needed}."
+        )
+
+
+# TensorFlow's settings that are used here, with its defaults.
+_SETTINGS: dict[str, Any] = {
+    "model_dir": None,
+    "tf_random_seed": None,
+    "save_summary_steps": 100,
+    "save_checkpoints_steps": None,
+    "save_checkpoints_secs": None,
+    "session_config": None,
+    "keep_checkpoint_max": 5,
+    "keep_checkpoint_every_n_hours": 10000,
+    "log_step_count_steps": 100,
+}
+# Those that say how TensorFlow's estimators are distributed.
+_DISTRIBUTED = (
+    *("train_distribute", "eval_distribute", "experimental_distribute", "device_fn"),
+    *(
+        "protocol",
+        "session_creation_timeout_secs",
+        "experimental_max_worker_delay_secs",
+    ),
+)
+
+
+class RunConfig:
+    """How an estimator runs, and where it saves.
+
+    Args:
+        ipu_run_config: An IPURunConfig. Default: None, which is IPURunConfig().
+        master: No effect, with a warning: sessions are of this process. Default: None.
+        **kwargs: Of TensorFlow's RunConfig: `model_dir` (None, a temporary folder),
+            `tf_random_seed`, `save_summary_steps` (100), `save_checkpoints_steps` or
+            `save_checkpoints_secs` (600; None for both saves only at the end),
+            `session_config`, `keep_checkpoint_max` (5), `keep_checkpoint_every_n_hours`
+            (10000) and `log_step_count_steps` (100; steps between log lines).
+
+    Raises:
+        TypeError: `ipu_run_config` is of another type, or there is no such argument.
+        ValueError: Both intervals of checkpoints are given.
+        RefusedError: An argument says how TensorFlow distributes an estimator.
+    """
+
+    def __init__(
+        self,
+        ipu_run_config: IPURunConfig | None = None,
+        master: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if ipu_run_config is None:
+            ipu_run_config = IPURunConfig()
+        if not isinstance(ipu_run_config, IPURunConfig):
+            raise TypeError(
+                "`ipu_run_config` must be an `IPURunConfig` instance, got "
+                f"{type(ipu_run_config).__name__}."
+            )
+        if master:
+            no_effect("RunConfig(master=)", "sessions are of this process")
+        self._ipu_run_config = ipu_run_config
+        self._given = dict(kwargs)
+        for name in _DISTRIBUTED:
+            if kwargs.pop(name, None) is not None:
+                raise RefusedError(
+                    f"RunConfig({name}=) is not supported: an estimator runs in one "
+                    "process. Use num_replicas of IPURunConfig, or a PopDistStrategy "
+                    "with a tf.function in several processes."
+                )
+        unknown = kwargs.keys() - _SETTINGS.keys()
+        if unknown:
+            raise TypeError(
+                f"RunConfig has no argument {', '.join(sorted(unknown))}; it has "
+                f"{', '.join(_SETTINGS)}."
+            )
+        both = ("save_checkpoints_steps", "save_checkpoints_secs")
+        if not kwargs.keys() & set(both):
+            kwargs["save_checkpoints_secs"] = 600
+        if all(kwargs.get(name) is not None for name in both):
+            raise ValueError(
+                "Can not provide both save_checkpoints_steps and save_checkpoints_secs."
+            )
+        self._settings = _SETTINGS | kwargs
+
+    def __getattr__(self, name: str) -> Any:
+        settings = self.__dict__.get("_settings", {})
+        if name not in settings:
+            raise AttributeError(f"RunConfig has no attribute {name!r}.")
+        return settings[name]
+
+    @property
+    def ipu_run_config(self) -> IPURunConfig:
+        """The settings of the IPU."""
+        return self._ipu_run_config
+
+    def replace(self, **kwargs: Any) -> RunConfig:
+        """Returns a copy with other settings; `ipu_run_config` is one of them, too.
+
+        Args:
+            **kwargs: As those of the class.
+
+        Raises:
+            TypeError, ValueError, RefusedError: As those of the class.
+        """
+        given: dict[str, Any] = {"ipu_run_config": self._ipu_run_config} | self._given
+        return RunConfig(**copy.copy(given | kwargs))

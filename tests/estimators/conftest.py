@@ -1,0 +1,5 @@
+"""Tests of estimators import Graphcore's names, as programs do."""
+
+from ipufeed import compat
+
+compat.install()

@@ -1,0 +1,149 @@
+"""Arguments of estimators: what is wrong is refused before a program is compiled."""
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.ipu.ipu_estimator import IPUEstimator
+from tensorflow.python.ipu.ipu_pipeline_estimator import IPUPipelineEstimator
+from tensorflow.python.ipu.ipu_run_config import IPURunConfig, RunConfig
+
+from ipufeed.errors import RefusedError
+
+v1 = tf.compat.v1
+
+
+def model_fn(features, labels, mode):
+    loss = tf.reduce_mean(tf.cast(features + labels, tf.float32))
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=loss)
+
+
+def data(count=1):
+    return tf.data.Dataset.from_tensors((tf.zeros([2]), tf.zeros([2]))).repeat(count)
+
+
+def without_labels(features, mode):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "error", "text"),
+    [
+        (1, {}, TypeError, "`model_fn` must be a function"),
+        (lambda x: None, {}, ValueError, r"not expected args: \['x'\]"),
+        (lambda mode: None, {}, ValueError, "must include features argument"),
+        (model_fn, {"config": object()}, ValueError, "ipu_run_config.RunConfig"),
+        (model_fn, {"params": 1}, TypeError, "`params` must be a dict"),
+        (model_fn, {"train_batch_size": 0}, ValueError, "positive multiple"),
+        (model_fn, {"eval_batch_size": 1.0}, TypeError, "must be an int or None"),
+        (
+            model_fn,
+            {"train_batch_size": 2, "params": {"batch_size": 2}},
+            ValueError,
+            "`params` must not have 'batch_size'",
+        ),
+        (
+            model_fn,
+            {"model_dir": "a", "config": RunConfig(model_dir="b")},
+            ValueError,
+            "In constructor: 'a', in `RunConfig`: 'b'",
+        ),
+    ],
+)
+def test_estimator_refuses(model, arguments, error, text):
+    with pytest.raises(error, match=text):
+        IPUEstimator(model, **arguments)
+
+
+def test_pipeline_estimator_has_no_features():
+    with pytest.raises(ValueError, match=r"not expected args: \['features'\]"):
+        IPUPipelineEstimator(lambda features, mode: None)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda each: each.train(data, steps=3), ValueError, r"steps \(3\) .* \(2\)"),
+        (lambda each: each.train(data, steps=0), ValueError, "Must specify steps > 0"),
+        (lambda each: each.train(data, steps=2.0), TypeError, "`steps` must be an int"),
+        (
+            lambda each: each.train(data, steps=2, max_steps=2),
+            ValueError,
+            "both steps and max_steps",
+        ),
+        (lambda each: each.train(data, max_steps=0), ValueError, "max_steps > 0"),
+        (
+            lambda each: each.train(1, steps=2),
+            TypeError,
+            "`input_fn` must be a function",
+        ),
+        (
+            lambda each: each.train(lambda: tf.zeros([2]), steps=2),
+            ValueError,
+            "input_fn must return Dataset, got .*Tensor",
+        ),
+        (
+            lambda each: each.train(
+                lambda: tf.data.Dataset.from_tensors((1, 2, 3)).repeat(), steps=2
+            ),
+            ValueError,
+            "got a tuple of 3",
+        ),
+        (
+            lambda each: each.evaluate(data, steps=5),
+            ValueError,
+            r"steps \(5\) .* \(2\)",
+        ),
+        (
+            lambda each: each.predict(data, num_predictions=0),
+            ValueError,
+            "num_predictions > 0",
+        ),
+        (lambda each: each.get_variable_names(), ValueError, "find trained model in"),
+        (lambda each: each.export_saved_model("a"), RefusedError, "export_single_step"),
+    ],
+)
+def test_calls_refuse(tmp_path, call, error, text):
+    config = RunConfig(IPURunConfig(2), model_dir=str(tmp_path))
+    with pytest.raises(error, match=text):
+        call(IPUEstimator(model_fn, config=config))
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "text"),
+    [
+        (without_labels, ValueError, "model_fn does not take labels, but input_fn"),
+        (lambda features, labels: 1, TypeError, "must return an IPUEstimatorSpec"),
+        (
+            lambda features, labels: tf.estimator.EstimatorSpec(
+                "eval", loss=tf.constant(1.0)
+            ),
+            ValueError,
+            "of the mode 'eval' in the mode 'train'",
+        ),
+    ],
+)
+def test_what_a_model_function_returns_is_checked(tmp_path, model, error, text):
+    estimator = IPUEstimator(model, model_dir=str(tmp_path))
+    with pytest.raises(error, match=text):
+        estimator.train(data, steps=1)
+
+
+def test_empty_dataset_trains_nothing_and_cannot_be_evaluated(tmp_path, caplog):
+    def model(features, labels, mode):
+        loss = tf.reduce_mean(features)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=loss)
+
+    estimator = IPUEstimator(model, model_dir=str(tmp_path))
+    estimator.train(lambda: data(0))
+    assert "Training with estimator made no steps." in caplog.text
+    with pytest.raises(ValueError, match="Evaluation has no step"):
+        estimator.evaluate(lambda: data(0))
+
+
+def test_metrics_must_be_pairs(tmp_path):
+    def model(features, labels, mode):
+        loss = tf.reduce_mean(features)
+        metrics = {"mine": loss}
+        return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+
+    with pytest.raises(TypeError, match="The metric 'mine' must be a pair"):
+        IPUEstimator(model, model_dir=str(tmp_path)).evaluate(data)

@@ -1,0 +1,170 @@
+"""IPUPipelineEstimator: its pipelines against NumPy, and what it refuses."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.ipu import pipelining_ops
+from tensorflow.python.ipu.config import IPUConfig
+from tensorflow.python.ipu.ipu_pipeline_estimator import (
+    IPUPipelineEstimator,
+    IPUPipelineEstimatorSpec,
+)
+from tensorflow.python.ipu.ipu_run_config import IPURunConfig, RunConfig
+
+from ipufeed.errors import RefusedError
+
+v1 = tf.compat.v1
+RATE, COUNT, BATCH = 0.01, 4, 4
+random = np.random.default_rng(2)
+INPUTS = random.normal(size=(64, 3)).astype(np.float32)
+TARGETS = (INPUTS @ [[1.0], [-2.0], [0.5]]).astype(np.float32)
+
+
+def input_fn(mode):
+    data = tf.data.Dataset.from_tensor_slices((INPUTS, TARGETS))
+    data = data.repeat() if mode == tf.estimator.ModeKeys.TRAIN else data
+    return data.batch(BATCH, drop_remainder=True)
+
+
+def model_fn(mode, params):
+    """Two stages: twice the inputs, and a linear model of them."""
+
+    def first(inputs, targets):
+        return 2 * inputs, targets
+
+    def second(inputs, targets):
+        weights = v1.get_variable("weights", [3, 1], initializer=v1.zeros_initializer())
+        outputs = inputs @ weights
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return outputs
+        loss = tf.reduce_mean(tf.square(outputs - targets))
+        return loss if mode == tf.estimator.ModeKeys.TRAIN else (loss, outputs, targets)
+
+    def optimizer(loss):
+        return pipelining_ops.OptimizerFunctionOutput(
+            v1.train.GradientDescentOptimizer(RATE), loss
+        )
+
+    def metrics(loss, outputs, targets):
+        return {
+            "loss": v1.metrics.mean(loss),
+            "error": v1.metrics.mean_absolute_error(targets, outputs),
+        }
+
+    return IPUPipelineEstimatorSpec(
+        mode,
+        computational_stages=[first, second],
+        gradient_accumulation_count=COUNT,
+        optimizer_function=optimizer,
+        eval_metrics_fn=metrics,
+        **params,
+    )
+
+
+def made(folder, iterations, params=None):
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    settings = IPURunConfig(iterations, config, num_shards=2)
+    return IPUPipelineEstimator(
+        model_fn, config=RunConfig(settings, model_dir=str(folder)), params=params
+    )
+
+
+def trained(executions):
+    """Returns the weights after some executions, and the loss of each mini-batch."""
+    weights, losses, start = np.zeros([3, 1]), [], 0
+    for _ in range(executions):
+        gradient = 0
+        for _ in range(COUNT):
+            inputs = 2 * INPUTS[start : start + BATCH]
+            error = inputs @ weights - TARGETS[start : start + BATCH]
+            losses.append(np.mean(error**2))
+            gradient = gradient + 2 * inputs.T @ error / BATCH
+            start = (start + BATCH) % len(INPUTS)
+        weights = weights - RATE * gradient
+    return weights, losses
+
+
+def test_pipeline_trains_evaluates_and_predicts(tmp_path, caplog):
+    caplog.set_level("INFO", logger="tensorflow")
+    estimator = made(tmp_path, 2 * COUNT)
+    estimator.train(input_fn, steps=4 * COUNT)
+    evaluated = estimator.evaluate(input_fn)
+    predicted = list(estimator.predict(input_fn))
+
+    weights, losses = trained(4)
+    outputs = 2 * INPUTS @ weights
+    np.testing.assert_allclose(
+        estimator.get_variable_value("weights"), weights, rtol=1e-4
+    )
+    assert evaluated["global_step"] == 4 * COUNT
+    np.testing.assert_allclose(
+        evaluated["loss"], np.mean((outputs - TARGETS) ** 2), 1e-4
+    )
+    np.testing.assert_allclose(
+        evaluated["error"], np.mean(abs(outputs - TARGETS)), 1e-4
+    )
+    np.testing.assert_allclose(predicted, outputs, rtol=1e-3)
+    (line,) = [
+        each for each in caplog.messages if each.startswith("Loss for final step")
+    ]
+    np.testing.assert_allclose(
+        float(line.rpartition(":")[2].strip(" .")),
+        np.mean(losses[2 * COUNT :]),
+        rtol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("iterations", [2, 6])
+def test_run_is_whole_executions(tmp_path, iterations):
+    with pytest.raises(
+        ValueError, match=rf"\({iterations}\) must be a multiple of grad"
+    ):
+        made(tmp_path, iterations).train(input_fn, steps=iterations)
+
+
+def test_arguments_of_the_pipeline_are_passed_on(tmp_path):
+    schedule = pipelining_ops.PipelineSchedule.Sequential
+    estimator = made(tmp_path, COUNT, {"pipeline_schedule": schedule})
+    estimator.train(input_fn, steps=COUNT)
+
+    np.testing.assert_allclose(
+        estimator.get_variable_value("weights"), trained(1)[0], rtol=1e-4
+    )
+    with pytest.raises(ValueError, match="`repeat_count`: it is iterations_per_loop"):
+        made(tmp_path, COUNT, {"repeat_count": 2}).train(input_fn, steps=COUNT)
+
+
+@pytest.mark.parametrize(
+    ("mode", "arguments", "error", "text"),
+    [
+        ("train", {}, ValueError, "needs gradient_accumulation_count"),
+        (
+            "train",
+            {"gradient_accumulation_count": 2},
+            ValueError,
+            "needs optimizer_function in the mode 'train'",
+        ),
+        (
+            "eval",
+            {"gradient_accumulation_count": 2},
+            ValueError,
+            "needs eval_metrics_fn in the mode 'eval'",
+        ),
+        (
+            "infer",
+            {"gradient_accumulation_count": 2, "eval_metrics_fn": 1},
+            TypeError,
+            "`eval_metrics_fn` must be a function",
+        ),
+        (
+            "infer",
+            {"gradient_accumulation_count": 2, "accumulate_outfeed": True},
+            RefusedError,
+            "no argument `accumulate_outfeed`",
+        ),
+    ],
+)
+def test_spec_needs_what_its_mode_needs(mode, arguments, error, text):
+    with pytest.raises(error, match=text):
+        IPUPipelineEstimatorSpec(mode, [], **arguments)
