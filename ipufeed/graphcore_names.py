@@ -216,7 +216,9 @@ MODULES: dict[str, dict[str, str]] = {
     "ops.reduce_scatter_op": _at(_COLLECTIVES, "reduce_scatter"),
     "ops.replication_ops": _at(_COLLECTIVES, "replication_index"),
     "ops.rnn_ops": _at("ops.recurrent.rnn_ops", "PopnnGRU PopnnLSTM")
-    | _refused("PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM"),
+    | _at(
+        "ops.recurrent.dynamic_rnn_ops", "PopnnAUGRU PopnnDynamicGRU PopnnDynamicLSTM"
+    ),
     "ops.slicing_ops": _at(
         "ops.slicing_ops", "sequence_slice sequence_slice_pack sequence_slice_unpack"
     ),

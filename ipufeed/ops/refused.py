@@ -24,18 +24,11 @@ _SERVING = (
     "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
     "model is a function of its input"
 )
-_RNN = (
-    "use rnn_ops.PopnnLSTM or PopnnGRU on sequences of one length, or tf.keras.layers.LSTM "
-    "and GRU, which are batch-major, with a mask"
-)
 
 # Name -> why, and the replacement: the end of the error's sentence.
 NAMES = {
     "AttributeMetadata": f"{_CONFIG}, and read IPUConfig.get_attribute_metadata(name)",
     "GenericFloat": _GFLOAT,
-    "PopnnAUGRU": _RNN,
-    "PopnnDynamicGRU": _RNN,
-    "PopnnDynamicLSTM": _RNN,
     "accumulate_tagged_gradients": _ACCUMULATE,
     "calc_gfloat_params": _GFLOAT,
     "cast_gfloat_to_native": _GFLOAT,

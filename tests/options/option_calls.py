@@ -20,6 +20,7 @@ from ipufeed.ops.embedding_ops import embedding_lookup
 from ipufeed.ops.functional_ops import outlined_function
 from ipufeed.ops.internal_ops import fifo
 from ipufeed.ops.nn_ops import multi_conv
+from ipufeed.ops.recurrent.dynamic_rnn_ops import PopnnAUGRU, PopnnDynamicGRU
 from ipufeed.ops.recurrent.rnn_ops import PopnnGRU, PopnnLSTM
 from ipufeed.parallel.collectives.ops import assume_equal_across_replicas
 from ipufeed.parallel.optimizers.accumulation import (
@@ -285,7 +286,7 @@ CALLS = {
         (f"ops.rnn_ops.{layer.__name__}", option): functools.partial(
             layer, 1, **{option: value}
         )
-        for layer in (PopnnGRU, PopnnLSTM)
+        for layer in (PopnnAUGRU, PopnnDynamicGRU, PopnnGRU, PopnnLSTM)
         for option, value in {
             "options": {"a": "b"},
             "options_bwd": {"a": "b"},

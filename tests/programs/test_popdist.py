@@ -115,7 +115,7 @@ def test_between_processes_the_ipus_must_be_configured_for_them():
     "name",
     [
         "serving.export_keras",
-        "ops.rnn_ops.PopnnDynamicGRU",
+        "ops.op_util.create_resource_update",
     ],
 )
 def test_what_cannot_work_names_the_replacement(name):

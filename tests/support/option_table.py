@@ -13,6 +13,17 @@ OLDER_FIT = (
 OLDER_EVALUATE = "x y batch_size steps steps_per_run prefetch_depth **keywords"
 OLDER_PREDICT = "x batch_size steps steps_per_run prefetch_depth **keywords"
 
+# Of each layer of gated recurrent units.
+GRU = {
+    "": (
+        "num_units dtype partials_dtype:warns seed weights_initializer bias_initializer "
+        "activation recurrent_activation return_state name:label reset_after "
+        "options:warns options_bwd:warns"
+    ),
+    ".build": "input_shape",
+    ".state_shape": "batch_size",
+}
+
 # Of both estimators.
 ESTIMATOR = {
     "": (
@@ -405,14 +416,22 @@ PARAMETERS = {
     "ops.rand_ops.dropout": "x rate noise_shape seed name:label **kwargs",
     "ops.reduce_scatter_op.reduce_scatter": "x replication_factor op name:label",
     "ops.replication_ops.replication_index": "name:label",
-    "ops.rnn_ops.PopnnGRU": (
-        "num_units dtype partials_dtype:warns seed weights_initializer bias_initializer "
-        "activation recurrent_activation return_state name:label reset_after options:warns "
-        "options_bwd:warns"
+    **{
+        f"ops.rnn_ops.{kind}{name}": each
+        for kind in ("PopnnGRU", "PopnnDynamicGRU", "PopnnAUGRU")
+        for name, each in GRU.items()
+    },
+    "ops.rnn_ops.PopnnAUGRU.call": (
+        "inputs seq_len attention_score initial_state training time_major"
     ),
-    "ops.rnn_ops.PopnnGRU.build": "input_shape",
+    "ops.rnn_ops.PopnnDynamicGRU.call": (
+        "inputs seq_len initial_state training time_major"
+    ),
+    "ops.rnn_ops.PopnnDynamicLSTM": "*args preserve_final_state **kwargs",
+    "ops.rnn_ops.PopnnDynamicLSTM.build": "input_shape",
+    "ops.rnn_ops.PopnnDynamicLSTM.call": "inputs seq_len initial_state training",
+    "ops.rnn_ops.PopnnDynamicLSTM.state_shape": "batch_size",
     "ops.rnn_ops.PopnnGRU.call": "inputs initial_state training",
-    "ops.rnn_ops.PopnnGRU.state_shape": "batch_size",
     "ops.rnn_ops.PopnnLSTM": (
         "num_units dtype partials_dtype:warns seed weights_initializer bias_initializer "
         "activation recurrent_activation return_state name:label options:warns "

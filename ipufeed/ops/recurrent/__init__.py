@@ -1,6 +1,7 @@
 """Recurrent layers of version 1.
 
-    rnn_ops  PopnnLSTM and PopnnGRU, time first
+    rnn_ops          PopnnLSTM and PopnnGRU, time first
+    dynamic_rnn_ops  the same for sequences of several lengths; PopnnAUGRU
 
 Uses ipufeed.ops.
 """

@@ -126,9 +126,23 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         return tf.zeros([tf.shape(inputs)[1], self.num_units], self._plain_dtype)
 
     def _states(
-        self, inputs: Tensor, state: Sequence[TensorLike], biases: Tensor
+        self,
+        inputs: Tensor,
+        state: Sequence[TensorLike],
+        biases: Tensor,
+        lengths: Tensor | None = None,
+        scores: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Returns the outputs, and the state after the last time."""
+        """Returns the outputs, and the state after the last time.
+
+        Args:
+            inputs: [time, batch, features].
+            state: Its parts, each [batch, units].
+            biases: Of the inputs, flat.
+            lengths: [batch], the times of each sequence: later outputs are zeros, and the
+                state stays that after its last time. None: all.
+            scores: [time, batch], given to the step. None: there are none.
+        """
         state = [tf.convert_to_tensor(part, self._plain_dtype) for part in state]
         rows = [self.input_size, self.num_units]
         of_inputs, recurrent = tf.split(self.kernel, rows)
@@ -143,10 +157,17 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         units = inputs.shape[1], self.num_units
 
         def body(time: Tensor, outputs: Any, *state: Tensor) -> tuple[Any, ...]:
-            state = tuple(self._step(projected.read(time), recurrent, *state))
-            for part in state:
+            more = () if scores is None else (tf.gather(scores, time)[:, None],)
+            stepped = self._step(projected.read(time), recurrent, *state, *more)
+            output = stepped[0]
+            if lengths is not None:
+                goes_on = (time < lengths)[:, None]
+                pairs = zip(stepped, state, strict=True)
+                stepped = [tf.where(goes_on, new, old) for new, old in pairs]
+                output = tf.where(goes_on, output, tf.zeros_like(output))
+            for part in stepped:
                 part.set_shape(units)
-            return time + 1, outputs.write(time, state[0]), *state
+            return time + 1, outputs.write(time, output), *stepped
 
         _, outputs, *state = tf.while_loop(
             lambda time, *_: time < count,
@@ -159,7 +180,10 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         return stacked, list(state)
 
     def _step(self, x: Tensor, recurrent: Tensor, *state: Tensor) -> list[Tensor]:
-        """Returns the state after a time; its first part is the output."""
+        """Returns the state after a time; its first part is the output.
+
+        The score of the time, [batch, 1], follows the state, if there is one.
+        """
         raise NotImplementedError
 
 
@@ -209,6 +233,11 @@ class PopnnLSTM(_Popnn):
             ValueError: The state is not an LSTMStateTuple.
         """
         check_flags(training=training)
+        return self._sequences(inputs, initial_state)
+
+    def _sequences(
+        self, inputs: TensorLike, initial_state: Any, lengths: Tensor | None = None
+    ) -> Nest:
         inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
         if initial_state is None:
             initial_state = rnn_cell_impl.LSTMStateTuple(*[self._zeros(inputs)] * 2)
@@ -218,7 +247,8 @@ class PopnnLSTM(_Popnn):
                 "`LSTMStateTuple`."
             )
         start = [initial_state.h, initial_state.c]
-        outputs, (h, c) = self._states(inputs, start, tf.reshape(self.biases, [-1]))
+        biases = tf.reshape(self.biases, [-1])
+        outputs, (h, c) = self._states(inputs, start, biases, lengths)
         state = rnn_cell_impl.LSTMStateTuple(c, h)
         return (outputs, state) if self._return_state else outputs
 
@@ -316,15 +346,26 @@ class PopnnGRU(_Popnn):
             [time, batch, units], and [batch, units].
         """
         check_flags(training=training)
+        return self._sequences(inputs, initial_state)
+
+    def _sequences(
+        self,
+        inputs: TensorLike,
+        initial_state: TensorLike | None,
+        lengths: Tensor | None = None,
+        scores: Tensor | None = None,
+    ) -> Nest:
         inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
         if initial_state is None:
             initial_state = self._zeros(inputs)
         biases = self.biases[:, 0] if self._reset_after else self.biases
-        outputs, (h,) = self._states(inputs, [initial_state], tf.reshape(biases, [-1]))
+        outputs, (h,) = self._states(
+            inputs, [initial_state], tf.reshape(biases, [-1]), lengths, scores
+        )
         return (outputs, h) if self._return_state else outputs
 
     def _step(self, x: Tensor, recurrent: Tensor, *state: Tensor) -> list[Tensor]:
-        (h,) = state
+        h, *score = state
         of_reset, of_update, of_candidate = tf.split(x, 3, axis=1)
         weights = tf.split(recurrent, 3, axis=1)
         biases = [0, 0, 0]
@@ -337,6 +378,8 @@ class PopnnGRU(_Popnn):
         else:
             remembered = tf.matmul(reset * h, weights[2])
         candidate = self._activation(of_candidate + remembered)
+        if score:
+            update *= 1 - score[0]
         return [update * h + (1 - update) * candidate]
 
 
