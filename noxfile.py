@@ -54,6 +54,17 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session
+def long(session: nox.Session) -> None:
+    """The tests that are marked `long`: whole programs and commands, a second Keras.
+
+    With `nox -s test` these are all that judge no time and prove nothing by repetition;
+    what stands behind `--` is passed on to pytest.
+    """
+    install(session, ".[test]")
+    session.run("python", "-m", "pytest", "-m", "long", *session.posargs)
+
+
+@nox.session
 def soak(session: nox.Session) -> None:
     """The tests that are marked `soak`: long proofs.
 

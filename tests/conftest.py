@@ -15,12 +15,14 @@ import seeds
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What `nox -s soak` and `nox -s bench` run, in .ci/run.
-PUT_ASIDE = ("soak", "measured")
+# What `nox -s soak`, `nox -s bench` and `nox -s long` run, in .ci/run: the first of an
+# item's markers decides.
+PUT_ASIDE = ("soak", "measured", "long")
 # XLA compiles the tests' programs, each of which runs a few times, without MLIR for their
 # fusions, as one module of LLVM instead of up to 32 for several CPUs, and without LLVM's
 # optimisations. An XLA_FLAGS of the caller, also an empty one, is left as it is. `.ci/run`
-# runs three files with the code that users get; what is PUT_ASIDE has it, too.
+# runs three files with the code that users get; what is marked `soak` or `measured` has
+# it, too.
 XLA_FLAGS = " ".join(
     (
         "--xla_cpu_use_fusion_emitters=false",
@@ -124,7 +126,7 @@ def pytest_configure(config):
     seeds.choose()  # before pytest-xdist starts its workers
     # A shell ignores Ctrl-C for what it starts in the background, and children inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if not any(each in config.option.markexpr for each in PUT_ASIDE):
+    if not any(each in config.option.markexpr for each in ("soak", "measured")):
         os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)  # children inherit it
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
         return  # this process starts the workers
@@ -134,13 +136,16 @@ def pytest_configure(config):
     config.pluginmanager.register(shared, "ipufeed-tests-shared")
 
 
-def pytest_collection_modifyitems(config, items):
-    """Leaves out what is marked `soak` or `measured`, unless -m names the marker.
+def is_put_aside(item, expression):
+    """Whether a test is of PUT_ASIDE, and -m does not name the marker."""
+    markers = filter(item.get_closest_marker, PUT_ASIDE)
+    return next(markers, expression) not in expression
 
-    What is left begins with WAITING and LONG.
-    """
-    unasked = [each for each in PUT_ASIDE if each not in config.option.markexpr]
-    aside = {item for item in items if any(map(item.get_closest_marker, unasked))}
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what is PUT_ASIDE; what is left begins with WAITING and LONG."""
+    expression = config.option.markexpr
+    aside = {item for item in items if is_put_aside(item, expression)}
     if aside:
         config.hook.pytest_deselected(items=list(aside))
         items[:] = [item for item in items if item not in aside]

@@ -7,6 +7,8 @@ import pytest
 from helpers import DEADLOCK_S, ROOT, run_python
 from module_imports import MODULES, PACKAGE
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("first", ["names", "modules"])
 def test_public_functions_are_functions_in_each_order_of_imports(first):

@@ -18,6 +18,8 @@ from helpers import ROOT
 
 from ipufeed.queues import IPUOutfeedQueue
 
+pytestmark = pytest.mark.long
+
 COUNT = 20  # `.ci/run` has 400
 LIMIT_S = 500.0  # only a hang gets there
 

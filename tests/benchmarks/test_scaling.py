@@ -14,6 +14,8 @@ from benchmarks.scaling.bends import segments, sentences
 from benchmarks.scaling.page import page, picture, table
 from benchmarks.scaling.turns import in_turns
 
+pytestmark = pytest.mark.long
+
 
 def curve(*values, figure="wall", what="ours"):
     """Points at 1, 2, 4, ..., without spread."""

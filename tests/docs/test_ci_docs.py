@@ -14,7 +14,7 @@ import sys
 import pytest
 from helpers import ROOT
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 LIMIT_S = 240.0
 SAID = {

@@ -17,7 +17,7 @@ import sys
 import children
 import pytest
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 PROGRAMS = pathlib.Path(__file__).parents[2] / "examples" / "ipu" / "compiling"
 LIMIT_S = 240.0  # for a process; only a hang gets there

@@ -13,6 +13,8 @@ import sys
 import children
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 LIMIT_S = 240.0

@@ -8,6 +8,8 @@ import children
 import pytest
 from helpers import ROOT
 
+pytestmark = pytest.mark.long
+
 PROGRAMS = sorted((ROOT / "examples" / "ops").glob("*.py"))
 LIMIT_S = 240.0  # for a process; only a hang gets there
 

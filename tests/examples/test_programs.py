@@ -14,6 +14,8 @@ import re
 import pytest
 from example_programs import FILES, execute
 
+pytestmark = pytest.mark.long
+
 NAMES = sorted(FILES)
 # They start processes of their own, each of which imports TensorFlow: marked `soak`.
 SLOW = ("several_processes", "synthetic_data")

@@ -18,6 +18,8 @@ from ipufeed.device.program import loops
 from ipufeed.executable.explanation.explain import explain_programs
 from ipufeed.queues import IPUInfeedQueue
 
+pytestmark = pytest.mark.long
+
 PAIRS = int(os.environ.get("IPUFEED_TEST_PAIRS", "20"))
 
 

@@ -95,6 +95,7 @@ def test_slices_of_a_row_do_not_overlap(tmp_path):
             assert start >= end - 1e-3, row
 
 
+@pytest.mark.long
 def test_a_full_buffer_merges_and_loses_no_count():
     """Every transfer is in some event, or is counted as dropped."""
     recorder.start(events=64)

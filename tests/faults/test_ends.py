@@ -10,7 +10,7 @@ import sys
 import children
 import pytest
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 240.0  # only a hang gets there

@@ -135,6 +135,7 @@ def places(boundaries, kind):
             yield name, nth, next(kinds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jit", [True, False], ids=["compiled", "executor"])
 @pytest.mark.parametrize(
     "kind",

@@ -27,6 +27,7 @@ print(abs(float(total) / (square @ square).sum() - 1.0) < 1e-5)
 """
 
 
+@pytest.mark.long
 def test_the_sum_over_products_of_large_matrices_is_compiled():
     """Without the option of cc/xla/compile/xla_compilation.cc: SIGSEGV."""
     done = subprocess.run(

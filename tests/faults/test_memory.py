@@ -18,6 +18,8 @@ from ipufeed.device.program import loops
 from ipufeed.process_state import STATE
 from ipufeed.queues import IPUInfeedQueue, set_outfeed_limit
 
+pytestmark = pytest.mark.long
+
 MIB = 1 << 20
 SIDE = 512  # 512 x 512 float32 = 1 MiB
 

@@ -12,6 +12,7 @@ LIMIT_S = 240.0  # only a hang gets there
 SCRIPT = pathlib.Path(__file__).parent / "outlive.py"
 
 
+@pytest.mark.long
 def test_what_is_still_used_outlives_its_owner():
     """One process, since starting TensorFlow takes the time; see outlive.py."""
     done = children.run(

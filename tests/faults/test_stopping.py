@@ -293,6 +293,7 @@ def test_one_program_at_a_time_has_a_queue(release):
         assert feeds.results() == [0, 1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stops", [5, pytest.param(100, marks=pytest.mark.soak)])
 def test_stops_at_random_moments_lose_nothing_that_was_given(stops):
     """Row 21: in order, without a gap but for the one element on its way."""
@@ -311,6 +312,7 @@ def test_stops_at_random_moments_lose_nothing_that_was_given(stops):
         assert (gaps - 1).sum() <= stops  # a stop takes one element at the most
 
 
+@pytest.mark.long
 def test_threads_and_files_are_back_after_faults(release):
     """All rows: a hundred failed and stopped programs leave nothing behind."""
 
@@ -333,6 +335,7 @@ def test_threads_and_files_are_back_after_faults(release):
     assert live_feeders() <= before[2]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_script_runs_on_one_cpu():
     """Row 49: no thread spins for what only the other thread on the CPU could give."""

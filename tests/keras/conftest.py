@@ -16,7 +16,12 @@ def strategy():
 
 
 @pytest.fixture(
-    scope="module", params=[keras, tf_keras], ids=["keras3", "tf_keras"], name="kind"
+    scope="module",
+    params=[
+        pytest.param(keras, id="keras3"),
+        pytest.param(tf_keras, id="tf_keras", marks=pytest.mark.long),
+    ],
+    name="kind",
 )
 def kinds(request):
     """Keras 3, and tf_keras."""

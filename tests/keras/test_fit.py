@@ -342,6 +342,7 @@ def test_a_model_made_elsewhere_stays_stock(strategy):
     assert "_ipufeed" not in model.__dict__
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("iterators", [True, False])
 def test_stock_keras_runs_under_a_strategy_without_the_extension(iterators):
     """Step by step, with variables on the IPU and an iterator on the host."""

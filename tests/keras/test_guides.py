@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+pytestmark = pytest.mark.long
+
 ROWS = keras_models.arrays(32)[0]
 
 

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 random = np.random.default_rng(0)
 images = random.normal(size=[64, 8, 8, 3]).astype("float32")
 

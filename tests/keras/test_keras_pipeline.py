@@ -91,6 +91,7 @@ def plain_of_layers():
     return keras.Model(inputs, layers.Dense(models.CLASSES)(hidden))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pipelined", "plain"),
     [

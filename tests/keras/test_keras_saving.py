@@ -52,6 +52,7 @@ def subclass():
     return Mine()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [models.dense, models.stateful, subclass])
 def test_options_are_saved_with_the_model(make, tmp_path):
     """Inside of a scope they are set again; elsewhere the file is one of stock Keras."""

@@ -10,6 +10,8 @@ import tf_keras as keras
 
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 CODES = (np.arange(192) * 7 % 20).reshape(64, 3).astype("int32")
 NUMBERS, LABELS = keras_models.arrays()
 layers = keras.layers

@@ -15,6 +15,8 @@ import tf_keras as keras
 import ipufeed.keras as ipu_keras
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 CLASSES = keras_models.CLASSES
 arrays, dataset = keras_models.arrays, keras_models.dataset
 

@@ -102,6 +102,7 @@ def accumulated(model, data, epochs):
                 model.optimizer.apply_gradients(pairs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pipelined", "plain"),
     [

@@ -4,10 +4,13 @@ import contextlib
 
 import keras_models
 import numpy as np
+import pytest
 import tensorflow as tf
 import tf_keras as keras
 
 from ipufeed.device.program.strategy import IPUStrategy
+
+pytestmark = pytest.mark.long
 
 layers = keras.layers
 

@@ -10,6 +10,8 @@ import tf_keras
 import ipufeed as ipu
 from ipufeed.keras import optimizers
 
+pytestmark = pytest.mark.long
+
 KINDS = [
     lambda kind: kind.SGD(0.1),
     lambda kind: kind.Adam(0.1),

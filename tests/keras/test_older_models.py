@@ -11,6 +11,8 @@ import ipufeed.keras as ipu_keras
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.keras.older.counts import Counts, count
 
+pytestmark = pytest.mark.long
+
 layers = keras.layers
 
 

@@ -32,6 +32,7 @@ class Counter {
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("peek", "found"),
     [

@@ -12,7 +12,7 @@ import setuptools
 from helpers import DEADLOCK_S, ROOT
 from setuptools.errors import CompileError
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 def build(tmp_path, **environment):

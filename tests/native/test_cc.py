@@ -136,6 +136,7 @@ def test_threads_keep_the_promises_of_the_core_without_delays(run):
     assert_passed(run)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("build", builds((*THREADED, *STANDIN_PROGRAMS), DELAYS))
 def test_core_keeps_its_promises_under_random_delays(run):
     """Delays between any two steps of either side change nothing but the time."""

@@ -16,6 +16,8 @@ from helpers import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 import fuzz_python
 
+pytestmark = pytest.mark.long
+
 DEADLOCK_S = (
     400.0  # above compiling and running on a busy machine: only a hang gets there
 )

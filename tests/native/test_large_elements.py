@@ -48,6 +48,7 @@ def counters(runs):
     return of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["known", "unknown"])
 def test_a_huge_element_is_copied_with_little_memory(counters, shape):
     """Room for all of it would take seconds to find, which delay the dataset."""

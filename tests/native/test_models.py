@@ -59,6 +59,7 @@ def assert_proven(search):
     assert_proven_in(search, FEWEST_STATES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("capacity", "polls"),
     [

@@ -22,7 +22,7 @@ from spin import (
     verify,
 )
 
-pytestmark = [pytest.mark.native, needs_spin]
+pytestmark = [pytest.mark.native, needs_spin, pytest.mark.long]
 
 DEADLOCK = "invalid end state"
 WRONG = "assertion violated"

@@ -5,7 +5,11 @@ Here too and not only among the benchmarks, since its headers are the library's 
 
 import tempfile
 
+import pytest
+
 from benchmarks import native
+
+pytestmark = pytest.mark.long
 
 
 def test_every_case_of_the_ring_benchmark_runs(tmp_path, monkeypatch):

@@ -14,6 +14,8 @@ from ipufeed.ops import refused
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
+pytestmark = pytest.mark.long
+
 # Operations that CASES has not, and the files that compare their numbers: with loops,
 # sessions or pipelines where these make a difference.
 CTC = "ctc_loss_v2 ctc_loss_with_log_probs ctc_beam_search_decoder"

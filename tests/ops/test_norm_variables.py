@@ -10,7 +10,7 @@ from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.ops.normalization_ops import group_norm, instance_norm, layer_norm
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 v1 = tf.compat.v1
 X = np.random.default_rng(4).normal(size=(3, 2, 4)).astype(np.float32)
 NORMS = {"group": group_norm, "layer": layer_norm, "instance": instance_norm}

@@ -16,7 +16,7 @@ from ipufeed.device.random import unreached
 from ipufeed.device.system import system
 from ipufeed.device.system.seeds import reset_ipu_seed
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 RATES = tf.constant([0.5, 3.0, 40.0])
 LABELS = tf.constant([[0], [3], [7]], tf.int64)
 BOXES = tf.zeros([1, 0, 4])

@@ -18,7 +18,7 @@ from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 
 STATE_BYTES = 2 * WIDTH * WIDTH * 4  # of both stages' momentum
 OPTIMIZERS = {

@@ -7,6 +7,8 @@ import pytest
 from helpers import run_cluster
 from models import Trained, assert_equal, unsplit, v1
 
+pytestmark = pytest.mark.long
+
 COUNT = 2
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 # Without a level of TensorFlow's log, of which the program's children then print nothing.
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"

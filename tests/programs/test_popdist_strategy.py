@@ -18,7 +18,7 @@ from ipufeed.programs.popdist_strategy import (
 )
 
 COUNT = 2
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 
 
 def run_processes(*arguments):

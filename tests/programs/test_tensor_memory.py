@@ -6,7 +6,7 @@ With oneDNN, TensorFlow's default on x86-64, its own allocator keeps the blocks.
 import pytest
 from helpers import run_python
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 SETUP = """
 import resource

@@ -47,6 +47,7 @@ def test_queues_that_are_gone_are_in_no_table():
     assert table_sizes()[:4] == before[:4]
 
 
+@pytest.mark.long
 def test_programs_of_closed_sessions_are_in_no_table():
     """But for those that the process keeps for the next session, 32 of them."""
 

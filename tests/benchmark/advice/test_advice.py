@@ -89,6 +89,7 @@ def test_a_cache_is_proposed_for_files_that_fit_and_not_after_random_steps(tmp_p
     assert "missing_cache" not in codes(too_large) + codes(shuffled)
 
 
+@pytest.mark.long
 def test_a_shuffle_that_holds_the_memory_is_too_large():
     """Or one that takes most of a long start; else it is left alone."""
 

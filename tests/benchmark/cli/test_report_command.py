@@ -59,6 +59,7 @@ def run(name, folder):
 runs = module_runs(run, CASES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_all_reports_are_of_the_run_that_the_json_is_of(runs, name):
     """Also of a run that was interrupted, failed, or had no element."""

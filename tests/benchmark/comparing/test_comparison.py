@@ -96,6 +96,7 @@ def test_a_change_of_5_percent_is_seen_in_95_of_100_pairs(
     assert set(found) <= {verdict, CANNOT_TELL}
 
 
+@pytest.mark.long
 def test_levels_that_change_between_runs_are_seen_with_several_of_each():
     """Runs that differ by 3 % need more of them: 2 false verdicts of 100, at most."""
 

@@ -15,6 +15,8 @@ from ipufeed.benchmark.scaleout import processes
 from ipufeed.benchmark.scaleout.processes import Run, overlap, together, windows
 from ipufeed.errors import ScaleOutError
 
+pytestmark = pytest.mark.long
+
 
 def run(start, seconds, rate):
     """A process with elements at a constant rate from `start` on."""

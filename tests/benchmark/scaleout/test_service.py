@@ -34,6 +34,8 @@ from ipufeed.benchmark.scaleout.settings import ServiceSettings
 from ipufeed.benchmark.scaleout.watch import Watch
 from ipufeed.errors import ScaleOutError
 
+pytestmark = pytest.mark.long
+
 ELEMENTS, SPLIT = 600, 30
 WHOLE = {"epochs": 0, "seconds_ns": 0, "passes": 1, "epoch_per_pass": False}
 

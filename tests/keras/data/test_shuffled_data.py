@@ -14,6 +14,7 @@ def one_ipu():
     models.configure(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inside", [False, True])
 def test_each_call_has_the_order_of_stock_keras(inside):
     """Each its own, also where the dataset is made in the strategy's scope."""

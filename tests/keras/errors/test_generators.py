@@ -9,6 +9,8 @@ import tf_keras
 
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 X = keras_models.arrays()[0]
 Y = X[:, :1]
 

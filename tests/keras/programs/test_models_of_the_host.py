@@ -6,6 +6,8 @@ import keras_models as models
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def made(kind):
     kind.utils.set_random_seed(3)

@@ -7,6 +7,8 @@ import tf_keras
 
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def two_ipus(strategy):

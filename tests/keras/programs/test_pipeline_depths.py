@@ -11,6 +11,8 @@ from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def two_ipus():

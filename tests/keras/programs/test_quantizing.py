@@ -7,6 +7,8 @@ import keras_models as models
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.long
+
 NO_SCOPE = contextlib.nullcontext
 
 

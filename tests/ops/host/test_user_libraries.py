@@ -19,7 +19,10 @@ from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.ops.custom_ops import cpu_user_operation
 from ipufeed.ops.host import user_library
 
-pytestmark = pytest.mark.usefixtures("clean_system", copies.__name__)
+pytestmark = [
+    pytest.mark.usefixtures("clean_system", copies.__name__),
+    pytest.mark.long,
+]
 X = np.array([1, 2, 3], np.float32)
 CONSTANT = (
     PREAMBLE

@@ -16,7 +16,7 @@ from ipufeed.parallel.timelines import timeline
 from ipufeed.queues import IPUOutfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedMode
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
 

@@ -9,7 +9,7 @@ import children
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 PROGRAMS = pathlib.Path(__file__).parents[2] / "support"
 LIMIT_S = 240.0  # only a hang gets there

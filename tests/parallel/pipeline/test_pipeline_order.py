@@ -16,6 +16,8 @@ from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.parallel.timelines import timeline
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def four_ipus(clean_system):

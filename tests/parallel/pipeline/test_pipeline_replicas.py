@@ -20,7 +20,7 @@ from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.parallel.timelines import timeline
 from ipufeed.queues import IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
 

@@ -22,6 +22,8 @@ from ipufeed.parallel.timelines.slices import Execution, Slice
 from ipufeed.parallel.timelines.timeline import Timeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
+pytestmark = pytest.mark.long
+
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
 WAIT_S = 0.004
 WAIT_NS = round(WAIT_S * 1e9)
