@@ -299,3 +299,24 @@ def test_a_shard_is_in_the_attribute_that_xla_reads(tracing):
     assert sharding.type == xla_data_pb2.OpSharding.MAXIMAL
     assert list(sharding.tile_assignment_devices) == [2]
     assert "_XlaSharding" not in two.op.node_def.attr
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        (np.int32(2), [2]),
+        (np.array(2), [2]),
+        ((np.int64(0), 1), [0, 1]),
+        (range(2), [0, 1]),
+        (np.arange(2), [0, 1]),
+    ],
+    ids=["numpy", "scalar_array", "tuple", "range", "array"],
+)
+def test_a_shard_is_any_integer_and_shards_are_whatever_holds_them(
+    graph, index, expected
+):
+    """As in Graphcore's scope, which makes a list of what can be iterated."""
+    with scopes.ipu_shard(index):
+        op = tf.constant(1.0).op
+
+    assert sharding.get_sharding(op) == expected

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, flags_checked, is_int
 from ipufeed.device.program.outside_compilation import (
     outside_compilation_scope as outside_compilation_scope,
 )
@@ -198,24 +198,25 @@ def partials_type(override_type: DType) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ipu_shard(index: int | list[int] | tuple[int, ...]) -> Iterator[None]:
+def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
     """Sets the IPU of the device for ops, as an attribute (see the module `sharding`).
 
     Gradients are on the IPUs of their ops. The simulator computes all of it together.
 
     Args:
-        index: One IPU's index in the virtual device, or one for each output.
+        index: One IPU's index in the virtual device, or one for each output, as a list,
+            a range, or an array. Integers of Python or NumPy.
 
     Raises:
-        TypeError: It is not an integer, nor a list of them.
+        TypeError: It is not an integer, nor several of them.
         ValueError: An index is negative, or 2^31 or more.
     """
-    indices = list(index) if isinstance(index, (list, tuple)) else [index]
+    # An int first: an array without dimensions has __iter__, which fails.
+    if is_int(index) or isinstance(index, str) or not isinstance(index, Iterable):
+        indices = [as_int("index", index)]
+    else:
+        indices = [as_int("index", one) for one in index]
     for one in indices:
-        if isinstance(one, bool) or not isinstance(one, int):
-            raise TypeError(
-                f"The shard index must be an int, got {type(one).__name__} {one!r}."
-            )
         if one < 0:
             raise ValueError(f"The shard index must be at least 0, got {one}.")
         if one > MOST_SHARD:
