@@ -28,7 +28,7 @@ from ipufeed.queues.library_errors import (
     texts_of_function,
     texts_of_graph,
 )
-from ipufeed.queues.placement import explain_resource
+from ipufeed.queues.placement import explain_colocation, explain_resource
 from ipufeed.queues.xla_errors import explain_xla
 from ipufeed.tf_patches.changes import replace
 
@@ -158,6 +158,7 @@ def _explaining(run: Callable[..., Any]) -> Callable[..., Any]:
             return run(self, *args, **kwargs)
         except errors.OpError as error:
             explain_xla(error)
+            explain_colocation(error, self.graph)
             explain_thrown(error, texts_of_graph(self.graph))
             raise
 

@@ -150,6 +150,53 @@ def explain_resource(error: errors.OpError) -> None:
         )
 
 
+# Of TensorFlow's attribute for the ops of one xla.compile().
+_PROGRAM = "_xla_compile_id"
+
+
+def explain_colocation(error: errors.OpError, graph: Graph) -> None:
+    """Adds the variables to TensorFlow's error about a program's variables on two devices.
+
+    TensorFlow names two of them, perhaps neither of which is in the wrong place.
+
+    Args:
+        error: An error of Session.run; others are unchanged.
+        graph: The session's graph.
+    """
+    if (
+        "resource edge connects colocation groups with incompatible"
+        not in error.message
+    ):
+        return
+    for uses in _uses_by_program(graph).values():
+        ipu = next(filter(_IPU.search, uses), None)
+        host = uses.get("", {})
+        if ipu is not None and host:
+            names = ", ".join(sorted(host))
+            error._message += (
+                f"\nA program of {ipu} uses these variables of the host: {names}. Create "
+                f'each that it reads or updates inside `with ipu_scope("{ipu}"):`, or use '
+                "it outside of the program, as with a global_step that is not given to "
+                "`minimize`, and is incremented on the host after the program."
+            )
+            return
+
+
+def _uses_by_program(graph: Graph) -> dict[bytes, dict[str, dict[str, None]]]:
+    """Returns the variables that programs use: by program, device ("": host) and name."""
+    programs: dict[bytes, dict[str, dict[str, None]]] = {}
+    for op in graph.get_operations():
+        handles = [each.op for each in op.inputs if each.op.type == "VarHandleOp"]
+        if not handles or _PROGRAM not in op.node_def.attr:
+            continue
+        uses = programs.setdefault(op.node_def.attr[_PROGRAM].s, {})
+        for handle in handles:
+            found = _IPU.search(handle.device)
+            device = f"/device:IPU:{found[1] or 0}" if found else ""
+            uses.setdefault(device, {})[handle.name] = None
+    return programs
+
+
 def check_noted(graph: Graph, first_op: int, current: int) -> None:
     """Checks the queues of a program that was placed after it was built.
 

@@ -4,8 +4,10 @@ queues --device_hooks--> placement --> flags, system
 """
 
 import logging
+import sys
 from contextlib import nullcontext
 
+import children
 import pytest
 import tensorflow as tf
 
@@ -311,3 +313,43 @@ def test_a_variable_of_the_host_is_refused_with_the_remedy(make):
 
     assert "is on the host, and the program runs on /device:IPU:0" in str(found.value)
     assert "inside `with strategy.scope():`" in found.value.message
+
+
+IN_TWO_PLACES = """
+import tensorflow as tf
+import ipufeed as ipu
+
+v1 = tf.compat.v1
+with tf.Graph().as_default(), v1.Session() as session:
+    with tf.device("cpu"):
+        steps = v1.train.get_or_create_global_step()
+
+    def net():
+        weight = v1.get_variable("weight", initializer=1.0, use_resource=True)
+        optimizer = v1.train.GradientDescentOptimizer(0.1)
+        return weight + 0.0, optimizer.minimize(weight * weight, global_step=steps)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        program = ipu.ipu_compiler.compile(net)
+    try:
+        session.run(v1.global_variables_initializer())
+        session.run(program)
+    except tf.errors.InvalidArgumentError as error:
+        print(error)
+"""
+
+
+def test_the_first_error_of_a_version_1_program_names_the_variables_of_the_host():
+    """TensorFlow names one that is in its place. The program has no queue."""
+    done = children.run(
+        [sys.executable, "-c", IN_TWO_PLACES],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert (
+        "A program of /device:IPU:0 uses these variables of the host: global_step."
+        in (done.stdout)
+    )
+    assert 'inside `with ipu_scope("/device:IPU:0"):`' in done.stdout

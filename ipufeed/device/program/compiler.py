@@ -14,6 +14,7 @@ from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import DeviceOrdinalError, PlacementError
+from ipufeed.queues import interrupt
 from ipufeed.queues.chain import ordered
 from ipufeed.queues.placement import check_noted
 from ipufeed.tf_types import Graph, Nest, NestFunction, Operation, Tensor, Variable
@@ -47,6 +48,7 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
     import tensorflow as tf
 
     check_function("computation", computation)
+    interrupt.watch()  # before the first program, whose errors it explains
     inputs = checked_inputs(inputs)
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():

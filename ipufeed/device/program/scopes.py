@@ -14,6 +14,7 @@ from ipufeed.device.program.sharding import shard_attributes
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
+from ipufeed.queues import interrupt
 from ipufeed.tf_types import DType, Graph
 
 MOST_SHARD = 2**31 - 1  # an int32 in the op's attributes
@@ -38,6 +39,7 @@ def ipu_scope(device: str) -> Iterator[None]:
     import tensorflow as tf
 
     ordinal = check_device(device)
+    interrupt.watch()  # before the first program, whose errors it explains
     with contextlib.ExitStack() as stack:
         if not tf.executing_eagerly():
             v1 = tf.compat.v1
