@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.random.candidates import Seed, sample_classes
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.losses.ctc import (
@@ -16,6 +16,7 @@ from ipufeed.ops.losses.ctc import (
 )
 from ipufeed.ops.losses.ctc import ctc_loss_v2 as ctc_loss_v2
 from ipufeed.ops.losses.ctc import ctc_loss_with_log_probs as ctc_loss_with_log_probs
+from ipufeed.ops.rows import with_dense_gradient
 from ipufeed.tf_types import Nest, NestFunction, Tensor, TensorLike
 
 
@@ -128,7 +129,8 @@ def sampled_softmax_loss(
 ) -> Tensor:
     """Computes the softmax loss over the true classes and a sample of classes.
 
-    Sampled classes that are true ones are included, unlike TensorFlow's default.
+    Sampled classes that are true ones are included, unlike TensorFlow's default. The
+    gradients of `weights` and `biases` are tensors, not slices.
 
     Args:
         weights: [num_classes, width]; of a list the first one.
@@ -147,16 +149,19 @@ def sampled_softmax_loss(
         [batch].
 
     Raises:
+        TypeError: `num_sampled` or `num_classes` is not an int.
         ValueError: `num_sampled` is not in [1, num_classes].
     """
     import tensorflow as tf
 
+    num_sampled = as_int("num_sampled", num_sampled)
+    num_classes = as_int("num_classes", num_classes)
     sampled = sampled_values or sample_classes(
         labels, num_sampled, num_classes, Seed(seed or 0)
     )
     return tf.nn.sampled_softmax_loss(
-        _first(weights),
-        biases,
+        with_dense_gradient(_first(weights)),
+        with_dense_gradient(biases),
         tf.cast(labels, tf.int64),
         inputs,
         num_sampled,
@@ -185,12 +190,14 @@ def nce_loss(
     """
     import tensorflow as tf
 
+    num_sampled = as_int("num_sampled", num_sampled)
+    num_classes = as_int("num_classes", num_classes)
     sampled = sampled_values or sample_classes(
         labels, num_sampled, num_classes, Seed(0)
     )
     return tf.nn.nce_loss(
-        _first(weights),
-        biases,
+        with_dense_gradient(_first(weights)),
+        with_dense_gradient(biases),
         tf.cast(labels, tf.int64),
         inputs,
         num_sampled,

@@ -68,3 +68,17 @@ def take_rows(table: TensorLike, ids: TensorLike, inside: TensorLike) -> Tensor:
         return tf.where(mask, found, tf.zeros_like(found)), gradient
 
     return tf.custom_gradient(take)(table)
+
+
+def with_dense_gradient(table: TensorLike) -> Tensor:
+    """Returns a table whose gradient is a tensor, also where rows of it are gathered.
+
+    For functions of TensorFlow that gather: the slices of a gather's gradient need an
+    update of single rows, which XLA has for few optimizers.
+    """
+    import tensorflow as tf
+
+    def pass_on(table: Tensor) -> Tensor:
+        return tf.identity(table), tf.convert_to_tensor
+
+    return tf.custom_gradient(pass_on)(tf.convert_to_tensor(table))

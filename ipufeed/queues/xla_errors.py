@@ -30,6 +30,12 @@ _REMEDIES = (
         "`size`, and no `dynamic_size`.",
     ),
     (
+        re.compile(r"Detected unsupported operations .*ResourceSparseApply", re.DOTALL),
+        "XLA does not have this optimizer's update of single rows. The gradient of a "
+        "gather has them: look rows up with ipu.embedding_ops.embedding_lookup, and use "
+        "nce_loss and sampled_softmax_loss of ipu.nn_ops. Their gradients are dense.",
+    ),
+    (
         re.compile(r"Detected unsupported operations when trying to compile graph"),
         "Operations that XLA does not have run on the host: in "
         "`with ipu.scopes.outside_compilation_scope():`, in the dataset, or in a function "

@@ -5,6 +5,7 @@ import pytest
 import styles
 import tensorflow as tf
 
+import ipufeed as ipu
 from ipufeed.ops.statistics_ops import histogram
 from ipufeed.queues import IPUOutfeedQueue
 
@@ -69,3 +70,33 @@ def test_an_operation_that_xla_lacks_is_an_error_with_the_remedy():
         tf.errors.InvalidArgumentError, match=r"outside_compilation_scope.*print_tensor"
     ):
         run(tf.ones([2]))
+
+
+def test_an_update_of_rows_that_xla_lacks_is_an_error_with_the_remedy():
+    """Which is another lookup, and not the host; it gives what TensorFlow gives."""
+    ids, v1 = [1, 4, 1], tf.compat.v1
+
+    def updated(lookup, device):
+        def net():
+            table = v1.get_variable("table", initializer=np.ones([6, 3], np.float32))
+            loss = tf.reduce_sum(tf.square(lookup(table, tf.constant(ids))))
+            step = v1.train.AdagradOptimizer(0.1).minimize(loss)
+            with tf.control_dependencies([step]):
+                return table.read_value()
+
+        with tf.Graph().as_default(), tf.device(device), v1.Session() as session:
+            with v1.variable_scope("", use_resource=True):
+                program = ipu.ipu_compiler.compile(net) if "IPU" in device else net()
+            session.run(v1.global_variables_initializer())
+            return np.squeeze(session.run(program))
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="embedding_lookup"
+    ) as found:
+        updated(tf.gather, "/device:IPU:0")
+    assert "outside_compilation_scope" not in found.value.message
+    np.testing.assert_allclose(
+        updated(ipu.embedding_ops.embedding_lookup, "/device:IPU:0"),
+        updated(tf.gather, "/device:CPU:0"),
+        rtol=1e-6,
+    )

@@ -135,3 +135,45 @@ def test_sampled_classes_are_log_uniform_and_differ():
         np.testing.assert_allclose(
             of_sampled, 1 - (1 - p[classes]) ** round(draws), rtol=1e-3
         )
+
+
+@pytest.mark.parametrize("name", ["sampled_softmax_loss", "nce_loss"])
+def test_a_sampled_loss_is_trained_by_optimizers_that_update_whole_tensors(name):
+    """XLA has no update of single rows for most of them. The numbers are TensorFlow's."""
+    v1, compile_program = tf.compat.v1, ipu.ipu_compiler.compile
+    sampled = np.full([3, 1], 0.5, np.float32), np.float32([0.7, 0.2])
+
+    def trained(loss, compiled, **others):
+        def net():
+            weights = v1.get_variable(
+                "weights", initializer=np.ones([6, 4], np.float32)
+            )
+            biases = v1.get_variable("biases", initializer=np.zeros([6], np.float32))
+            classes = tf.constant([1, 2], tf.int64)
+            value = loss(
+                weights,
+                biases,
+                tf.constant([[1], [5], [0]], tf.int64),
+                tf.ones([3, 4]),
+                2,
+                6,
+                sampled_values=(classes, *map(tf.constant, sampled)),
+                **others,
+            )
+            step = v1.train.AdagradOptimizer(0.1).minimize(value)
+            with tf.control_dependencies([step]):
+                return [weights.read_value(), biases.read_value()]
+
+        device = "/device:IPU:0" if compiled else "/device:CPU:0"
+        with tf.Graph().as_default(), tf.device(device), v1.Session() as session:
+            with v1.variable_scope("", use_resource=True):
+                program = compile_program(net) if compiled else net()
+            session.run(v1.global_variables_initializer())
+            return session.run(program)
+
+    found = trained(getattr(ipu.nn_ops, name), True)
+    expected = trained(getattr(tf.nn, name), False, remove_accidental_hits=False)
+
+    assert np.any(found[1])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
