@@ -10,6 +10,7 @@ import functools
 import math
 import numbers
 import operator
+import reprlib
 from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeGuard, TypeVar, cast
 
@@ -154,6 +155,45 @@ def dtype_or_none(value: object) -> Any:
         return tf.as_dtype(value)
     except TypeError:
         return None
+
+
+def as_tensor(name: str, value: object, dtype: Any = None) -> Any:
+    """Converts an argument to a tensor.
+
+    Args:
+        name: The argument's name, for the error.
+        value: The argument.
+        dtype: A tf.DType. Default: the value's own.
+
+    Raises:
+        TypeError: TensorFlow cannot convert it; or ValueError, where it raises that.
+    """
+    import tensorflow as tf
+
+    try:
+        return tf.convert_to_tensor(value, dtype)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            f"`{name}` must be a tensor, or a value that converts to one, got "
+            f"{type(value).__name__} {reprlib.repr(value)}: {error}"
+        ) from error
+
+
+def as_floats(name: str, value: object) -> Any:
+    """Converts an argument to a tensor of floats.
+
+    Raises:
+        TypeError: It is not of floats: TensorFlow would compute with integers that are
+            rounded down.
+        ValueError: See as_tensor.
+    """
+    tensor = as_tensor(name, value)
+    if not tensor.dtype.is_floating:
+        raise TypeError(
+            f"`{name}` must be floats, got {tensor.dtype.name}. Cast it with tf.cast."
+        )
+    return tensor
 
 
 def shape_with_room(shape: list[int], name: str) -> list[int]:

@@ -223,11 +223,11 @@ CHANGES = {
     ),
     "tensorflow.python.ops.cond.util": Change(
         "makes tf.cond build an If operation in the body of a version 1 loop",
-        *("device.program.loop_version", "tests/device/loops/test_loop_gradients.py"),
+        *("tf_patches.loop_version", "tests/device/loops/test_loop_gradients.py"),
     ),
     "tensorflow.python.ops.control_flow_util.ENABLE_CONTROL_FLOW_V2": Change(
         "follows `repeat`'s argument while it builds a loop in a version 1 graph",
-        *("device.program.loop_version", "tests/device/loops/test_loops.py"),
+        *("tf_patches.loop_version", "tests/device/loops/test_loops.py"),
     ),
     "tensorflow.python.ops.while_v2.while_loop": Change(
         "accumulates gradients in a loop of TensorFlow's own",

@@ -12,7 +12,9 @@ from ipufeed.device.program.strategy import IPUStrategy
 @pytest.mark.parametrize("count", [1.5, "3", None, True])
 def test_a_count_that_is_not_an_integer_is_refused(count):
     """With what it is."""
-    with pytest.raises(TypeError, match="`n` must be an int, got"):
+    with pytest.raises(
+        TypeError, match="`n` must be an int, or a scalar tensor of int32 or int64, got"
+    ):
         loops.repeat(count, lambda x: x, [1.0])
 
 
@@ -81,3 +83,48 @@ def test_a_condition_of_several_values_is_refused():
         tf.function(
             lambda: loops.while_loop(lambda x: x < [1.0, 2.0], lambda x: x, [0.0])
         )()
+
+
+@pytest.mark.parametrize(
+    ("condition", "got"),
+    [(lambda x: x, "a tensor of float32"), (lambda x: None, "None")],
+)
+def test_a_condition_that_is_not_a_boolean_is_refused(condition, got):
+    """When the loop is built, and not by XLA, which does not know where it is from."""
+    with pytest.raises(TypeError, match=f"must return a boolean scalar, got {got}"):
+        tf.function(lambda: loops.while_loop(condition, lambda x: x, [0.0]))()
+
+
+@pytest.mark.parametrize("use_while_v1", [True, False], ids=["v1", "v2"])
+@pytest.mark.parametrize("kind", ["graph", "function"])
+def test_a_body_that_changes_a_shape_is_refused(kind, use_while_v1):
+    """TensorFlow's own error is about an argument that `repeat` does not have."""
+
+    def program():
+        loops.repeat(
+            2,
+            lambda x, y: (x, tf.stack([y, y])),
+            [1.0, 2.0],
+            use_while_v1=use_while_v1,
+        )
+
+    words = r"inputs\[1\] has the shape \(\), and the body returns \(2,\) for it"
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=words):
+        program() if kind == "graph" else tf.function(program)()
+
+
+def test_a_shape_that_is_defined_in_the_body_is_carried():
+    """The first one may be less defined, as in TensorFlow's loops."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def program(x):
+        return loops.repeat(2, lambda x: tf.ensure_shape(x, [3]) + 1.0, [x])
+
+    assert program([1.0, 2.0, 3.0]).numpy().tolist() == [3.0, 4.0, 5.0]
+
+
+def test_a_value_that_no_loop_carries_is_named():
+    with pytest.raises(
+        ValueError, match=r"`inputs\[1\]` must be a tensor, .* got None"
+    ):
+        loops.repeat(2, lambda x, y: (x, y), [1.0, None])

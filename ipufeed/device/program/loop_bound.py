@@ -124,7 +124,7 @@ def run_time_value(name: str, n: TensorLike) -> Tensor:
                 "element of it."
             )
         return tf.reshape(n, [])
-    n = as_int(name, n)
+    n = as_int(name, n, ", or a scalar tensor of int32 or int64")
     if n < 0:
         raise ValueError(
             f"`{name}` must be at least 0, got {n}. Use 0 for a loop without iterations."

@@ -7,9 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ipufeed.checks import check_function, flags_checked
-from ipufeed.device.program import executor, outside_compilation
+from ipufeed.device.program import outside_compilation
 from ipufeed.device.program.loop_bound import Bound, run_time_value
-from ipufeed.device.program.loop_version import loop_version
+from ipufeed.device.program.loop_values import (
+    as_condition,
+    check_results,
+    listed,
+    passed_on,
+    split_results,
+)
 from ipufeed.device.program.training_loop import (
     TrainingLoop,
     checked_count,
@@ -18,6 +24,7 @@ from ipufeed.device.program.training_loop import (
 )
 from ipufeed.queues.autograph import as_user_function
 from ipufeed.queues.structure import body_arguments
+from ipufeed.tf_patches.loop_version import loop_version
 from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, TensorLike
 
 if TYPE_CHECKING:
@@ -49,7 +56,7 @@ def repeat(
             `infeed_queue` (unpacked, or as keyword arguments if it is a dict). It returns
             the new carried values and then operations to run; both are optional.
         inputs: The first carried values: one, or a list. Each iteration must return values
-            of the same dtypes.
+            of the same dtypes and shapes.
         infeed_queue: An IPUInfeedQueue. Each iteration dequeues one element.
         use_while_v1: Which of TensorFlow's two loops to build in a version 1 graph. A
             tf.cond in its body is an If operation in both.
@@ -62,8 +69,8 @@ def repeat(
     Raises:
         TypeError: `body` cannot be called with these arguments, or changes the dtypes;
             `infeed_queue` is not a queue; or `n` is of another type.
-        ValueError: `body` returns operations before tensors, or the queue is not dequeued;
-            or `n` is negative or not a scalar.
+        ValueError: `body` returns operations before tensors, or changes the shapes; the
+            queue is not dequeued; or `n` is negative or not a scalar.
 
     Threads: builds a part of the current graph; in eager mode it runs at once.
     """
@@ -71,7 +78,7 @@ def repeat(
 
     check_function("body", body)
     _check_queue(infeed_queue)
-    values = _listed(inputs)
+    values = listed(inputs)
     _check_arity(body, values, infeed_queue, condition=False)
     limit = checked_count(run_time_value("n", n))
     bound = Bound.of(n, use_while_v1)
@@ -112,14 +119,14 @@ def while_loop(
         See `repeat`.
 
     Raises:
-        TypeError: `condition` or `body` cannot be called with these arguments, or `body`
-            changes the dtypes.
+        TypeError: `condition` or `body` cannot be called with these arguments; `body`
+            changes the dtypes; or `condition` does not return a boolean.
         ValueError: See `repeat`.
     """
     check_function("condition", condition)
     check_function("body", body)
     _check_queue(infeed_queue)
-    values = _listed(inputs)
+    values = listed(inputs)
     _check_arity(condition, values, infeed_queue, condition=True)
     _check_arity(body, values, infeed_queue, condition=False)
     bound = Bound.of(maximum_iterations, use_while_v1)
@@ -132,13 +139,7 @@ def while_loop(
     user_condition = as_user_function(condition)
 
     def continues(i: Tensor, *state: Tensor) -> Tensor:
-        holds = tf.convert_to_tensor(user_condition(*state))
-        if (holds.shape.num_elements() or 1) != 1:
-            raise ValueError(
-                "`condition` must return a boolean scalar, got a tensor of shape "
-                f"{holds.shape}. Reduce it, as with tf.reduce_all."
-            )
-        holds = tf.reshape(holds, [])
+        holds = as_condition(user_condition(*state))
         return holds if limit is None else tf.logical_and(i < limit, holds)
 
     first = tf.constant(0, tf.int32 if limit is None else limit.dtype)
@@ -186,7 +187,6 @@ def _wrap_body(
     """
     import tensorflow as tf
 
-    dtypes = [value.dtype for value in values]
     runs = as_user_function(body)
 
     def step(i: Tensor, *state: Tensor) -> list[Tensor]:
@@ -211,100 +211,15 @@ def _wrap_body(
             results = runs(*state, *arguments, **keywords)
         if graph is not None:
             operations += outside_compilation.effects(graph, first_op)
-        tensors, more = _split_results(results)
-        found = [tensor.dtype for tensor in tensors]
-        if found != dtypes:
-            raise TypeError(
-                "Mismatch between input types and output types for loop body: "
-                f"{[dtype.name for dtype in dtypes]} vs {[dtype.name for dtype in found]}."
-            )
+        tensors, more = split_results(results)
+        check_results(tensors, values)
         if tf.executing_eagerly():
             return [i + 1, *tensors]
         more += loop.refused_uses(tensors)
         with tf.control_dependencies(operations + more):
-            return [_passed_on(tensor) for tensor in [i + 1, *tensors]]
+            return [passed_on(tensor) for tensor in [i + 1, *tensors]]
 
     return step
-
-
-def _passed_on(value: Tensor) -> Tensor:
-    """Returns the identity of a tensor or TensorArray, to which dependencies are added."""
-    import tensorflow as tf
-
-    return value.identity() if isinstance(value, tf.TensorArray) else tf.identity(value)
-
-
-def _carried(value: TensorLike) -> Tensor:
-    """Returns a carried value as a tensor, or an unchanged TensorArray."""
-    import tensorflow as tf
-
-    if isinstance(value, tf.TensorArray):
-        return value
-    if isinstance(value, dict):
-        raise TypeError(
-            "A loop carries tensors, got a dict. Give its values, as in "
-            "`list(values.values())`, and return them in the same order."
-        )
-    return tf.convert_to_tensor(value)
-
-
-def _split_results(results: Nest) -> tuple[list[Tensor], list[Operation]]:
-    """Splits a body's results into tensors and the operations after them.
-
-    Raises:
-        ValueError: An operation comes before a tensor.
-    """
-    import tensorflow as tf
-
-    if results is None:
-        return [], []
-    if not isinstance(results, (list, tuple)):
-        results = [results]
-    tensors: list[Tensor] = []
-    operations: list[Operation] = []
-    for result in results:
-        if isinstance(result, tf.Operation):
-            operations.append(result)
-        elif result is None:  # an enqueue in eager mode
-            continue
-        elif operations:
-            raise ValueError(
-                "IPU loop body must return zero or more Tensor values followed by zero or "
-                "more Operations."
-            )
-        else:
-            tensors.append(_carried(result))
-    return tensors, operations
-
-
-def _listed(inputs: Nest) -> list[Tensor]:
-    """Returns the carried values as a list: [] for None, [value] for one value."""
-    import tensorflow as tf
-
-    if inputs is None:
-        return []
-    if not isinstance(inputs, (list, tuple)):
-        inputs = [inputs]
-    values = [_carried(value) for value in inputs]
-    for index, value in enumerate(values):
-        if value.dtype == tf.string and _is_compiled():
-            raise TypeError(
-                f"A compiled loop cannot carry strings, got one as input {index} of the "
-                "loop. Carry a number, such as an index into a list of the strings, or use "
-                'set_executor("tensorflow").'
-            )
-    return values
-
-
-def _is_compiled() -> bool:
-    """Returns whether the current graph becomes a part of a compiled program."""
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
-    if tf.executing_eagerly() or executor.executor() != "xla":
-        return False
-    graph = tf.compat.v1.get_default_graph()
-    return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
 def _unlisted(count: Tensor, results: list[Tensor], values: list[Tensor]) -> Nest:
