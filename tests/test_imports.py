@@ -112,7 +112,7 @@ ALLOWED = {
     "ops.codelets": {"tf_types"},
     "ops.host": {"checks", "process_state", "tf_types"},
     "ops.quarter": {"tf_types"},
-    "ops.losses": {"device.program", "tf_types"},
+    "ops.losses": {"checks", "device.program", "tf_types"},
     "ops": {
         *("ops.codelets", "ops.host", "ops.losses", "parallel.pipeline"),
         *("device.program", "device.random", "queues", "process_state"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import as_int, flags_checked
+from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.host_embedding import HostEmbedding as HostEmbedding
 from ipufeed.ops.host_embedding import (
@@ -67,7 +67,7 @@ def embedding_lookup(
             "a lookup on the CPU takes ids in any order",
         )
     with tf.name_scope(name or "embedding_lookup"):
-        params, ids = tf.convert_to_tensor(params), as_ids("ids", ids)
+        params, ids = as_tensor("params", params), as_ids("ids", ids)
         for tensor, which in ((params, "params"), (ids, "ids")):
             if not tensor.shape.is_fully_defined():
                 raise ValueError(

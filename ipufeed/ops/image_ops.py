@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipufeed.checks import as_tensor
 from ipufeed.tf_types import DType, Tensor, TensorLike
 
 CHANNELS = 3
@@ -33,7 +34,7 @@ def normalise_image(
     import tensorflow as tf
 
     with tf.name_scope(name or "normalise_image"):
-        image = tf.convert_to_tensor(image)
+        image = as_tensor("image", image)
         if image.dtype not in (tf.float16, tf.float32, tf.uint8):
             raise TypeError(
                 "The input `image` to `normalise_image` must be either float16, float32 "
@@ -57,7 +58,7 @@ def normalise_image(
 def _of_channels(value: Tensor, what: str, dtype: DType) -> Tensor:
     import tensorflow as tf
 
-    tensor = tf.cast(tf.convert_to_tensor(value), dtype)
+    tensor = tf.cast(as_tensor(what, value), dtype)
     if tensor.shape != [CHANNELS]:
         raise ValueError(
             f"The {what} must be the same size as the number of image channels "

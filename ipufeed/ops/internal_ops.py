@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ipufeed.checks import check_name, flags_checked
+from ipufeed.checks import as_tensor, check_name, flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops import host_calls
 from ipufeed.parallel.pipeline.stages import current_accumulation_count
@@ -57,7 +57,7 @@ def print_tensor(input: TensorLike, name: str = "") -> Tensor:  # noqa: A002 - G
     import tensorflow as tf
 
     check_name(name)
-    tensor = tf.convert_to_tensor(input)
+    tensor = as_tensor("input", input)
     if not name and not tf.executing_eagerly():
         name = tensor.name.partition(":")[0]
     host_calls.call("print", name, [tensor], [])
@@ -100,7 +100,7 @@ def fifo(
     depth = _as_depth(depth)
     if offload:
         no_effect("fifo(offload=)", "its tensors are in the memory of the host")
-    x = tf.convert_to_tensor(x)
+    x = as_tensor("x", x)
     if depth == 0:
         return tf.identity(x, name=name)
     (late,) = host_calls.call(

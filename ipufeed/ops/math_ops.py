@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import as_int, flags_checked
+from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.tf_types import Tensor, TensorLike
 
 DIMENSIONS = ("a_columns", "a_rows_b_columns", "b_rows")
@@ -41,7 +41,7 @@ def serialized_matmul(
     """
     import tensorflow as tf
 
-    a, b = tf.convert_to_tensor(a), tf.convert_to_tensor(b)
+    a, b = as_tensor("a", a), as_tensor("b", b)
     serialization_factor = as_int("serialization_factor", serialization_factor)
     if serialization_factor < 1:
         raise ValueError(
@@ -108,8 +108,8 @@ def segment_sum(
     """
     import tensorflow as tf
 
-    data = tf.convert_to_tensor(data)
-    segment_ids = tf.convert_to_tensor(segment_ids)
+    data = as_tensor("data", data)
+    segment_ids = as_tensor("segment_ids", segment_ids)
     for tensor, which in ((data, "data"), (segment_ids, "segment_ids")):
         if not tensor.shape.is_fully_defined():
             raise ValueError(

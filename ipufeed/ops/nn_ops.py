@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ipufeed.checks import as_int, flags_checked
+from ipufeed.checks import as_floats, as_int, flags_checked
 from ipufeed.device.random.candidates import Seed, sample_classes
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.losses.ctc import (
@@ -35,7 +35,7 @@ def gelu(x: TensorLike, approximate: bool = True, name: str | None = None) -> Te
     """
     import tensorflow as tf
 
-    return tf.nn.gelu(x, approximate, name)
+    return tf.nn.gelu(as_floats("x", x), approximate, name)
 
 
 def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
@@ -43,7 +43,7 @@ def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name or "hard_sigmoid"):
-        x = tf.convert_to_tensor(x)
+        x = as_floats("x", x)
         half = tf.cast(0.5, x.dtype)
         return tf.clip_by_value(tf.cast(0.2, x.dtype) * x + half, 0, 1)
 
@@ -53,7 +53,7 @@ def swish(x: TensorLike, name: str | None = None) -> Tensor:
     import tensorflow as tf
 
     with tf.name_scope(name or "swish"):
-        return tf.nn.silu(x)
+        return tf.nn.silu(as_floats("x", x))
 
 
 @flags_checked
@@ -72,7 +72,7 @@ def softmax(x: TensorLike, stable: bool = False, name: str | None = None) -> Ten
     import tensorflow as tf
 
     del stable
-    return tf.nn.softmax(x, name=name)
+    return tf.nn.softmax(as_floats("x", x), name=name)
 
 
 def multi_conv(

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.checks import as_int, as_number, flags_checked
+from ipufeed.checks import as_floats, as_int, as_number, flags_checked
 from ipufeed.tf_types import DType, Tensor, TensorLike, Variable
 
 LOGGER = logging.getLogger("ipufeed")
@@ -67,7 +67,7 @@ def group_norm(
 
     Raises:
         TypeError: The inputs are not floats, the number of groups or the axis is not an
-            integer, or epsilon is not a number.
+            integer, epsilon is not a number, or the initializers are not a dict.
         ValueError: The shape, the axis, the number of groups or epsilon is invalid; or a
             variable without a scope is created in a tf.function.
     """
@@ -182,6 +182,13 @@ class _Parameters:
     scope: Any
     default_scope: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.initializers, dict):
+            raise TypeError(
+                '`param_initializers` must be a dict of initializers by "beta" and '
+                f'"gamma", got {self.initializers!r}.'
+            )
+
     def get(self, name: str, channels: int, dtype: DType) -> Tensor:
         """Returns the variable, or a constant without it."""
         import tensorflow as tf
@@ -264,11 +271,7 @@ def _normalised(
     epsilon = as_number("epsilon", epsilon)
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"`epsilon` must be finite and at least 0, got {epsilon}.")
-    inputs = tf.convert_to_tensor(inputs)
-    if not inputs.dtype.is_floating:
-        raise TypeError(
-            f"`inputs` must be floats, got {inputs.dtype.name}. Cast them with tf.cast."
-        )
+    inputs = as_floats("inputs", inputs)
     axis, channels = _channels(inputs, channels_axis)
     groups = _checked_groups(channels if groups is None else groups, channels)
     if epsilon < SMALLEST_EPSILON:

@@ -9,7 +9,7 @@ Only the two numbers of the seed are stored between the two passes.
 
 from __future__ import annotations
 
-from ipufeed.checks import as_number
+from ipufeed.checks import as_number, as_tensor
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.random import recomputed
 from ipufeed.no_effect import no_effect
@@ -52,7 +52,7 @@ def dropout(
     if not 0 <= rate < 1:
         raise ValueError(f"The rate must be in the range [0, 1), but was {rate}.")
     with tf.name_scope(name or "dropout"):
-        x = tf.convert_to_tensor(x)
+        x = as_tensor("x", x)
         shape = _noise_shape(x, noise_shape)
         if seed is None:
             seed = _drawn()

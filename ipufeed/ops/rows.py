@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipufeed.checks import as_tensor
 from ipufeed.tf_types import Tensor, TensorLike
 
 
@@ -19,7 +20,7 @@ def as_ids(name: str, ids: TensorLike) -> Tensor:
 
     if isinstance(ids, (list, tuple)) and not ids:
         return tf.zeros([0], tf.int32)  # which converts to float32
-    tensor = tf.convert_to_tensor(ids)
+    tensor = as_tensor(name, ids)
     if not tensor.dtype.is_integer or tensor.dtype.is_quantized:
         raise TypeError(
             f"`{name}` must be integers, the ids of rows, got {tensor.dtype.name}: use "

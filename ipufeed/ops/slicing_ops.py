@@ -8,7 +8,7 @@ Where slices overlap, the last one counts.
 
 from __future__ import annotations
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_tensor, flags_checked
 from ipufeed.ops.rows import take_rows
 from ipufeed.tf_types import Tensor, TensorLike
 
@@ -40,9 +40,7 @@ def sequence_slice(
         TypeError: The dtypes do not match, or numbers or offsets are not integers.
         ValueError: The shapes do not match.
     """
-    import tensorflow as tf
-
-    dst, src = tf.convert_to_tensor(dst), tf.convert_to_tensor(src)
+    dst, src = as_tensor("dst", dst), as_tensor("src", src)
     counts, from_rows, to_rows = _parts(num_elems, src_offsets, dst_offsets)
     if not (counts.shape == from_rows.shape == to_rows.shape) or not _is_list(counts):
         raise ValueError(
@@ -80,7 +78,7 @@ def sequence_slice_unpack(
     """
     import tensorflow as tf
 
-    src = tf.convert_to_tensor(src)
+    src = as_tensor("src", src)
     counts, from_rows = _parts(num_elems, src_offsets)
     if counts.shape != from_rows.shape or not _is_list(counts):
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import as_int, flags_checked
+from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.tf_types import Tensor, TensorLike
 
 
@@ -25,7 +25,7 @@ def fixed_width_bins(inputs: TensorLike, n_bins: int) -> Tensor:
     n_bins = as_int("n_bins", n_bins)
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = as_tensor("inputs", inputs)
     return tf.linspace(tf.reduce_min(inputs), tf.reduce_max(inputs), n_bins)
 
 
@@ -33,7 +33,7 @@ def histogram_normalize(hist: TensorLike) -> Tensor:
     """Divides a histogram by the sum of its counts."""
     import tensorflow as tf
 
-    hist = tf.convert_to_tensor(hist)
+    hist = as_tensor("hist", hist)
     return hist / tf.reduce_sum(hist, axis=0)
 
 
@@ -55,9 +55,7 @@ def histogram(
     Raises:
         ValueError: The dtype or the rank is invalid.
     """
-    import tensorflow as tf
-
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = as_tensor("inputs", inputs)
     _check(inputs, "histogram", "computation")
     return _counts(inputs, levels, absolute_of_input)
 
@@ -85,8 +83,8 @@ def histogram_update(
     """
     import tensorflow as tf
 
-    hist, inputs = tf.convert_to_tensor(hist), tf.convert_to_tensor(inputs)
-    levels = tf.convert_to_tensor(levels)
+    hist, inputs = as_tensor("hist", hist), as_tensor("inputs", inputs)
+    levels = as_tensor("levels", levels)
     if hist.dtype != tf.float32:
         raise ValueError(f"hist must be of float32 type, got {hist.dtype.name}.")
     _check(inputs, "histogram_update", "update")
@@ -117,7 +115,7 @@ def _counts(inputs: Tensor, levels: Tensor, absolute: bool) -> Tensor:
     import tensorflow as tf
 
     values = tf.cast(tf.abs(inputs) if absolute else inputs, tf.float32)
-    levels = tf.cast(tf.convert_to_tensor(levels), tf.float32)
+    levels = tf.cast(as_tensor("levels", levels), tf.float32)
     size = tf.compat.dimension_value(levels.shape[0])
     if size is None:
         size = tf.size(levels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ipufeed.checks import as_tensor
 from ipufeed.device.program.scopes import ipu_shard
 from ipufeed.device.program.sharding import get_sharding
 from ipufeed.tf_types import Tensor
@@ -147,7 +148,15 @@ def _places(shards: list[Tensor]) -> list[int | None]:
 def _checked(input_shards: list[Tensor]) -> list[Tensor]:
     import tensorflow as tf
 
-    shards = [tf.convert_to_tensor(each) for each in input_shards]
+    if not isinstance(input_shards, (list, tuple)):
+        raise TypeError(
+            "`input_shards` must be a list of tensors, one of each shard, got "
+            f"{type(input_shards).__name__}."
+        )
+    shards = [
+        as_tensor(f"input_shards[{index}]", each)
+        for index, each in enumerate(input_shards)
+    ]
     if not shards:
         raise ValueError("`input_shards` must hold at least one tensor, got none.")
     if len({id(each) for each in shards}) != len(shards):

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.checks import as_tensor
 from ipufeed.no_effect import no_effect
 from ipufeed.programs import host_collectives
 from ipufeed.programs.host_collectives import rank, size
@@ -100,7 +101,7 @@ def allreduce(
         factor = postscale_factor / (size() if reduce_op == Average else 1)
         indices = allgather(tensor.indices)
         return tf.IndexedSlices(_scaled(values, factor), indices, tensor.dense_shape)
-    tensor = _scaled(tf.convert_to_tensor(tensor), prescale_factor)
+    tensor = _scaled(as_tensor("tensor", tensor), prescale_factor)
     return _scaled(host_collectives.allreduce(tensor, reduce_op), postscale_factor)
 
 
@@ -121,7 +122,7 @@ def allgather(tensor: TensorLike, name: str | None = None) -> Tensor:
 
     Source: Graphcore's and Horovod's function of this name.
     """
-    tensor = tf.convert_to_tensor(tensor)
+    tensor = as_tensor("tensor", tensor)
     if tensor.shape.rank == 0:
         raise ValueError(
             "`tensor` must have rows, got a scalar: give tf.reshape(tensor, [1])."

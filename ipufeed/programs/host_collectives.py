@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ipufeed.checks import as_tensor
 from ipufeed.device.program import compiler
 from ipufeed.device.system import system
 from ipufeed.parallel.collectives.ops import cross_replica_sum, replication_index
@@ -67,7 +68,7 @@ def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
     """
     import tensorflow as tf
 
-    value = tf.convert_to_tensor(value)
+    value = as_tensor("value", value)
     if value.dtype.name not in (*_SUMMED, *_CAST):
         raise TypeError(
             "Collectives between processes take tensors of "
@@ -105,7 +106,7 @@ def allreduce(
         raise ValueError(
             f"Unsupported reduce op: {reduce_op}. Give tf.distribute.ReduceOp.SUM or MEAN."
         )
-    value = tf.convert_to_tensor(value)
+    value = as_tensor("value", value)
     if value.dtype == tf.bool:
         raise TypeError("bools are not summed: cast them to int32.")
     if size() == 1:

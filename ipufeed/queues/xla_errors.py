@@ -30,6 +30,12 @@ _REMEDIES = (
         "`size`, and no `dynamic_size`.",
     ),
     (
+        re.compile(r"Detected unsupported operations .* on XLA_\w+: _(?:Arg|Retval) "),
+        "An input or a result of the program is a string, or of another dtype that XLA "
+        "does not have. A compiled program takes and returns numbers and bools: leave the "
+        "strings on the host, and pass a number such as an index into a list of them.",
+    ),
+    (
         re.compile(r"Detected unsupported operations .*ResourceSparseApply", re.DOTALL),
         "XLA does not have this optimizer's update of single rows. The gradient of a "
         "gather has them: look rows up with ipu.embedding_ops.embedding_lookup, and use "

@@ -255,8 +255,13 @@ def test_propagation_gives_a_shard_to_all_that_hangs_together(graph):
             ValueError,
             "Only support float16, float32, provided int32",
         ),
+        (
+            lambda: scopes.frontend_attribute(1, "x"),
+            TypeError,
+            "`attribute_name` must be a str, got int 1",
+        ),
     ],
-    ids=["text", "bool", "negative", "integer"],
+    ids=["text", "bool", "negative", "integer", "name"],
 )
 def test_other_values_are_refused(tracing, scope, error, words):
     """When the scope is entered."""

@@ -100,3 +100,21 @@ def test_an_update_of_rows_that_xla_lacks_is_an_error_with_the_remedy():
         updated(tf.gather, "/device:CPU:0"),
         rtol=1e-6,
     )
+
+
+@pytest.mark.parametrize("place", ["input", "result"])
+def test_a_string_of_a_compiled_program_is_an_error_with_the_remedy(place):
+    """Which is not to run the operation on the host: there is none."""
+
+    def program(x):
+        return "text" if place == "result" else 1.0
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            inputs = [tf.constant("text")] if place == "input" else [1.0]
+            result = ipu.ipu_compiler.compile(program, inputs)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="an index into a list of them"
+        ) as found:
+            session.run(result)
+    assert "outside_compilation_scope" not in found.value.message

@@ -226,6 +226,18 @@ def test_a_small_epsilon_is_warned_of(caplog):
             "`name` must be a str or None, got int 5",
             lambda: ipu.internal_ops.print_tensor(X, name=5),
         ),
+        (
+            '`param_initializers` must be a dict of initializers by "beta" and "gamma"',
+            lambda: norms.group_norm(X, param_initializers=3),
+        ),
+        (
+            "`num_sampled` must be an int, got NoneType",
+            lambda: nn.nce_loss(X, X, I2, X, None, 2),
+        ),
+        (
+            "`input_shards` must be a list of tensors, one of each shard, got int",
+            lambda: ipu.within_replica_ops.all_gather(3),
+        ),
         ("`computation` must be a function", lambda: ipu.ipu_compiler.compile(3)),
         ("`body` must be a function", lambda: ipu.loops.repeat(2, 3, [])),
         (
@@ -238,3 +250,47 @@ def test_arguments_of_other_types(words, call):
     """Named before anything is built of them."""
     with pytest.raises(TypeError, match=re.escape(words)):
         call()
+
+
+@pytest.mark.parametrize("activation", ["gelu", "hard_sigmoid", "softmax", "swish"])
+def test_activations_of_integers_are_refused(activation):
+    """hard_sigmoid rounded 0.2 and 0.5 down to 0."""
+    with pytest.raises(TypeError, match=r"`x` must be floats, got int32\. Cast it"):
+        getattr(nn, activation)(I2)
+
+
+TENSORS = {
+    "x": lambda: nn.hard_sigmoid(None),
+    "params": lambda: ipu.embedding_ops.embedding_lookup(None, I2),
+    "ids": lambda: ipu.embedding_ops.embedding_lookup(X, None),
+    "inputs": lambda: norms.group_norm(None),
+    "b": lambda: maths.serialized_matmul(X, None, 1, "a_columns"),
+    "segment_ids": lambda: maths.segment_sum(X, None, 2),
+    "src": lambda: slices.sequence_slice(X, None, I2, I2, I2, True),
+    "levels": lambda: stats.histogram(X[0], None),
+    "input": lambda: ipu.internal_ops.print_tensor(None),
+    "image": lambda: ipu.image_ops.normalise_image(None, X, X),
+    "log_probs": lambda: nn.ctc_beam_search_decoder_with_log_probs(None, I2),
+    "logit_length": lambda: nn.ctc_loss_v2(I2, X, I2, None, 0),
+    "data_length": lambda: nn.ctc_loss_with_log_probs(I2, X, I2, None, 0),
+    "input_shards[1]": lambda: ipu.within_replica_ops.all_gather([X, None]),
+    "inputs[0]": lambda: ipu.ipu_compiler.compile(lambda x: x, [None]),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_an_argument_that_is_not_a_tensor_is_named(name):
+    """TensorFlow says "None values not supported", and not of what."""
+    with pytest.raises(
+        ValueError,
+        match=re.escape(f"`{name}` must be a tensor, or a value that converts"),
+    ):
+        TENSORS[name]()
+
+
+def test_a_long_value_is_shortened_in_the_error():
+    with pytest.raises(
+        ValueError, match=r"got list \[\[0, 1, 2, 3, 4, 5, \.\.\.\]"
+    ) as error:
+        nn.hard_sigmoid([list(range(1000)), [1]])
+    assert len(str(error.value)) < 400

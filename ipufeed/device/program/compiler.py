@@ -43,7 +43,7 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
         PlacementError: No op that `computation` builds or returns is on an IPU: use
             `ipu_scope`, around the call or in it.
         TypeError: `inputs` is not a list or tuple, or `computation` not a function.
-        ValueError: The results contain an EstimatorSpec.
+        ValueError: An input is None, or the results contain an EstimatorSpec.
     """
     import tensorflow as tf
 
@@ -126,6 +126,7 @@ def checked_inputs(inputs: Nest) -> list[Nest]:
 
     Raises:
         TypeError: Another type, such as a tensor, whose rows would become the inputs.
+        ValueError: An input is None.
     """
     if inputs is None:
         return []
@@ -134,6 +135,14 @@ def checked_inputs(inputs: Nest) -> list[Nest]:
             f"`inputs` must be a list or a tuple, got {type(inputs).__name__}: give "
             "`[x]` for a single input x."
         )
+    import tensorflow as tf
+
+    for index, value in enumerate(inputs):
+        if any(each is None for each in tf.nest.flatten(value)):
+            raise ValueError(
+                f"`inputs[{index}]` must be a tensor, or a value that converts to one, got "
+                f"{value!r}. Leave it out, and give the argument of the function a default."
+            )
     return list(inputs)
 
 

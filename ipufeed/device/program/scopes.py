@@ -82,8 +82,16 @@ def frontend_attribute(
         restore_to: The value after the scope, if the attribute was not set before it.
             Default (None): not set.
 
+    Raises:
+        TypeError: The name is not a str.
+
     Source: Graphcore's scope of this name.
     """
+    if not isinstance(attribute_name, str):
+        raise TypeError(
+            f"`attribute_name` must be a str, got {type(attribute_name).__name__} "
+            f"{attribute_name!r}."
+        )
     no_effect(
         f"frontend_attribute({attribute_name!r})",
         "it is kept at the operations, and XLA's compiler for the CPU ignores it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from ipufeed.checks import as_tensor
 from ipufeed.device.program.outside_compilation import (
     current_program,
     outside_compilation_scope,
@@ -109,7 +110,7 @@ def ctc_beam_search_decoder(
     import tensorflow as tf
 
     with tf.name_scope(name or "ctc_beam_search_decoder"):
-        logits = tf.convert_to_tensor(logits)
+        logits = as_tensor("logits", logits)
         shape = logits.shape.with_rank(3).as_list()
         classes = shape[-1]
         if classes is None:
@@ -160,7 +161,7 @@ def ctc_beam_search_decoder_with_log_probs(
     Args, Returns, Raises: See ctc_beam_search_decoder.
     """
     return ctc_beam_search_decoder(
-        log_probs,
+        as_tensor("log_probs", log_probs),
         input_lengths,
         beam_width,
         top_paths,
@@ -211,8 +212,12 @@ def _loss(
     import tensorflow as tf
 
     with tf.name_scope(name):
-        labels, logits = tf.convert_to_tensor(labels), tf.convert_to_tensor(logits)
-        lengths = [tf.convert_to_tensor(each) for each in (label_length, logit_length)]
+        labels, logits = as_tensor("labels", labels), as_tensor(called, logits)
+        # Of logits it is logit_length, of data data_length.
+        lengths = [
+            as_tensor("label_length", label_length),
+            as_tensor(f"{called.removesuffix('s')}_length", logit_length),
+        ]
         dtype = tf.as_dtype(out_dtype or logits.dtype)
         if dtype == tf.float16 and logits.dtype == tf.float32:
             raise ValueError(

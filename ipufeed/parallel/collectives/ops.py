@@ -20,7 +20,7 @@ import enum
 from collections.abc import Callable
 
 from ipufeed import _native
-from ipufeed.checks import flags_checked, is_int, shape_with_room
+from ipufeed.checks import as_tensor, flags_checked, is_int, shape_with_room
 from ipufeed.no_effect import no_effect
 from ipufeed.once import once
 from ipufeed.queues.chain import put_token, take_token
@@ -337,9 +337,7 @@ def _tensor(x: Tensor) -> Tensor:
     Raises:
         ValueError: Its shape is not fully defined.
     """
-    import tensorflow as tf
-
-    value = tf.convert_to_tensor(x)
+    value = as_tensor("x", x)
     if not value.shape.is_fully_defined():
         raise ValueError(
             f"A tensor of a collective must have a fully defined shape, got {value.shape}."
@@ -353,9 +351,7 @@ def _number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
     Raises:
         TypeError: It has another dtype.
     """
-    import tensorflow as tf
-
-    value = tf.convert_to_tensor(x)
+    value = as_tensor("x", x)
     if value.dtype.name not in dtypes:
         raise TypeError(
             f"The dtype must be one of {', '.join(dtypes)}, got {value.dtype.name}: use "

@@ -40,6 +40,9 @@ class PipelineStageOptions:
         matmul_options: For matrix products: names and values. Default: None.
         slice_options: For embedding look-ups: names and values. Default: None.
 
+    Raises:
+        TypeError: One is not a dict, or has a name that is not a str.
+
     The simulated device has no such options: they are stored, without an effect.
     """
 
@@ -49,9 +52,27 @@ class PipelineStageOptions:
         matmul_options: dict[str, object] | None = None,
         slice_options: dict[str, object] | None = None,
     ) -> None:
-        self.convolution_options = dict(convolution_options or {})
-        self.matmul_options = dict(matmul_options or {})
-        self.slice_options = dict(slice_options or {})
+        self.convolution_options = _copied("convolution_options", convolution_options)
+        self.matmul_options = _copied("matmul_options", matmul_options)
+        self.slice_options = _copied("slice_options", slice_options)
+
+
+def _copied(name: str, options: dict[str, object] | None) -> dict[str, object]:
+    """Returns a copy of options.
+
+    Raises:
+        TypeError: They are not a dict, or a name of one is not a str.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, dict) or not all(
+        isinstance(key, str) for key in options
+    ):
+        raise TypeError(
+            f"`{name}` must be a dict from the names of options to their values, got "
+            f"{options!r}."
+        )
+    return dict(options)
 
 
 class OptimizerFunctionOutput:

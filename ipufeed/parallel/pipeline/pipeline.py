@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ipufeed.checks import check_name, flags_checked
+from ipufeed.checks import as_tensor, check_name, flags_checked
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.program.variables import contents_of
@@ -245,7 +245,10 @@ def pipeline(
         )
     schedule = Schedule(kind, checks.without_all_devices(mapping), training)
     count = checks.check_scheduled(count, schedule, serialization, _uses_io_tiles())
-    values = [_by_value(value) for value in _as_list(inputs)]
+    values = [
+        _by_value(f"inputs[{index}]", value)
+        for index, value in enumerate(_as_list(inputs))
+    ]
     builder = Builder(
         schedule=schedule,
         sums=Sums(
@@ -326,13 +329,13 @@ def compiled(build: Callable[[], Operation]) -> tuple[Callable[[], Operation], b
     return call, hasattr(function.graph, "_ipufeed_seeds_of_own")
 
 
-def _by_value(value: Tensor | Variable) -> Tensor:
+def _by_value(name: str, value: Tensor | Variable) -> Tensor:
     """Converts an input to a tensor; reads a variable or its handle, with a warning."""
     import tensorflow as tf
 
     if isinstance(value, tf.Variable):
         LOGGER.warning("Passing tensor %s by value.", value.name)
-    tensor = tf.convert_to_tensor(value)
+    tensor = as_tensor(name, value)
     if tensor.dtype != tf.resource:
         return tensor
     LOGGER.warning("Passing tensor %s by value.", tensor.name)

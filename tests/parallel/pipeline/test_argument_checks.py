@@ -21,6 +21,7 @@ from replicated import on
 from ipufeed.device.program.outside_compilation import building
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.parallel.optimizers.accumulation import GradientAccumulationOptimizerV2
+from ipufeed.parallel.pipeline.options import PipelineStageOptions
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUOutfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedMode
@@ -247,3 +248,13 @@ def test_a_pipeline_outside_of_a_program_is_refused_with_the_remedy(mode):
     words = pytest.raises(RuntimeError, match="jit_compile=True")
     with scope, ipu_scope("/device:IPU:0"), words:
         pipeline(two_stages(), 4, inputs=[1.0])
+
+
+@pytest.mark.parametrize("options", ["fast", [("a", "b")], {1: "b"}])
+@pytest.mark.parametrize("kind", ["convolution", "matmul", "slice"])
+def test_options_of_a_stage_are_names_and_values(kind, options):
+    """A list of pairs and a number as a name were accepted silently."""
+    with pytest.raises(
+        TypeError, match=f"`{kind}_options` must be a dict from the names"
+    ):
+        PipelineStageOptions(**{f"{kind}_options": options})
