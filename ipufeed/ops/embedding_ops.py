@@ -47,8 +47,8 @@ def embedding_lookup(
         ids.shape + params.shape[1:].
 
     Raises:
-        TypeError: The ids are not integers, the factor is not an int, or an argument is
-            unknown.
+        TypeError: The ids are not integers, the factor is not an int, an argument is
+            unknown, or `params` is a list of tensors.
         ValueError: The factor, or a shape that is not defined.
     """
     import tensorflow as tf
@@ -67,6 +67,7 @@ def embedding_lookup(
             "a lookup on the CPU takes ids in any order",
         )
     with tf.name_scope(name or "embedding_lookup"):
+        _refuse_shards(params)
         params, ids = as_tensor("params", params), as_ids("ids", ids)
         for tensor, which in ((params, "params"), (ids, "ids")):
             if not tensor.shape.is_fully_defined():
@@ -90,3 +91,17 @@ def embedding_lookup(
             )
         inside = (ids >= 0) & (ids < rows)
         return take_rows(params, ids, inside)
+
+
+def _refuse_shards(params: object) -> None:
+    """Raises TypeError for a list of tables, which would be one of a higher rank.
+
+    tf.nn.embedding_lookup takes one, also with a single table.
+    """
+    import tensorflow as tf
+
+    if isinstance(params, (list, tuple)) and any(map(tf.is_tensor, params)):
+        raise TypeError(
+            f"`params` must be one table, got a {type(params).__name__} of "
+            f"{len(params)}: give the table itself, or tf.concat(params, axis=0)."
+        )

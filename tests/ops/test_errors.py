@@ -294,3 +294,10 @@ def test_a_long_value_is_shortened_in_the_error():
     ) as error:
         nn.hard_sigmoid([list(range(1000)), [1]])
     assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_list_of_tables_is_not_a_table_of_rank_3(number):
+    """Whose ids from 1 on would be outside, and their rows zeros."""
+    with pytest.raises(TypeError, match=f"must be one table, got a list of {number}"):
+        ipu.embedding_ops.embedding_lookup([tf.ones([4, 2])] * number, [1])
