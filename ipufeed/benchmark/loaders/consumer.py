@@ -14,6 +14,7 @@ deadline: a loader that hangs in native code cannot be stopped, and its thread s
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -364,6 +365,6 @@ def place_of(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__
+        if os.path.dirname(frame.filename) != os.path.dirname(__file__)
     ]
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

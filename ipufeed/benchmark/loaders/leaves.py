@@ -23,6 +23,9 @@ Array = NDArray[Any]
 
 NUMBERS = (int, float, bool)
 NUMBER_BYTES = 8
+# A row with an array in it is shorter than this; of a longer list the ends decide, since
+# to look at all of a text's tokens would take longer than the rest of the loop.
+MOST_LOOKED_AT = 16
 # A larger leaf is copied in rounds through the same pages.
 BUFFER_BYTES = 64 << 20
 # At most as many views by shape and dtype: ragged batches have many shapes.
@@ -42,7 +45,7 @@ def leaves_of(element: Element) -> list[Leaf]:
             found += leaves_of(value)
         return found
     if kind is tuple or kind is list or isinstance(element, (tuple, list)):
-        if element and type(element[0]) in NUMBERS and kind is list:
+        if kind is list and is_numbers(element):
             return [element]
         found = []
         for value in element:
@@ -53,19 +56,28 @@ def leaves_of(element: Element) -> list[Leaf]:
     parts = parts_of(element)
     if parts is not None:
         return leaves_of(parts)
-    if dataclasses.is_dataclass(element) and not hasattr(element, "nbytes"):
-        return leaves_of(
-            [getattr(element, field.name) for field in dataclasses.fields(element)]
-        )
     return [element]
 
 
+def is_numbers(element: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether all that it holds are numbers, and it is not empty."""
+    if not element or type(element[-1]) not in NUMBERS:
+        return False
+    return all(type(each) in NUMBERS for each in element[:MOST_LOOKED_AT])
+
+
 def parts_of(element: Element) -> dict[Any, Any] | None:
-    """Returns the parts by name: of a dict, a BatchEncoding, a table; None of others."""
+    """Returns the parts by name; None of an element without names.
+
+    Names are those of a dict, a BatchEncoding, a table, and a dataclass without `nbytes`.
+    """
     if isinstance(element, dict) or _is_mapping(element):
         return dict(element)
     if is_table(element):
         return dict(zip(element.column_names, element.columns, strict=True))
+    if dataclasses.is_dataclass(element) and not hasattr(element, "nbytes"):
+        fields = dataclasses.fields(element)
+        return {field.name: getattr(element, field.name) for field in fields}
     return None
 
 
@@ -90,7 +102,7 @@ def bytes_of(leaf: Leaf) -> int:
     """
     try:
         size = getattr(leaf, "nbytes", None)
-    except RuntimeError:  # of a sparse torch tensor
+    except Exception:  # of a sparse torch tensor
         raise OpaqueError(type(leaf).__name__) from None
     if getattr(
         getattr(leaf, "dtype", None), "hasobject", False
@@ -132,7 +144,7 @@ def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
         return (len(leaf),)
     try:
         return tuple(None if size is None else int(size) for size in leaf.shape)
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # not an array, or a nested torch tensor
         return None
 
 
@@ -156,14 +168,9 @@ def spec_of(element: Element) -> object:
     if hasattr(element, "_asdict"):
         return spec_of(element._asdict())
     if isinstance(element, (list, tuple)):
-        if element and type(element[0]) in NUMBERS and type(element) is list:
+        if type(element) is list and is_numbers(element):
             return f"list of {len(element)} {type(element[0]).__name__}"
         return [spec_of(value) for value in element]
-    if dataclasses.is_dataclass(element) and not hasattr(element, "nbytes"):
-        return {
-            field.name: spec_of(getattr(element, field.name))
-            for field in dataclasses.fields(element)
-        }
     return text_of(element)
 
 

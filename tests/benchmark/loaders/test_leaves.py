@@ -62,6 +62,9 @@ TABLE = pa.Table.from_batches([ROWS, ROWS])
         (ROWS, [16, 32]),
         ({"rows": TABLE}, [32, 64]),
         ([1, 2, 3], [24]),
+        ([1, IMAGE], [8, 48]),
+        ([1, IMAGE, 2], [8, 48, 8]),
+        ([1, "abc"], [8, 3]),
         ({"ids": [1, 2, 3], "text": "abc", "raw": b"12345"}, [24, 3, 5]),
         (7, [8]),
         (2.5, [8]),
@@ -105,6 +108,7 @@ def test_the_leading_dimension_is_that_of_arrays_and_lists(leaf, leading):
         (Pair(IMAGE, LABEL), {"image": "float32 (4, 3)", "label": "int64 (4,)"}),
         (Example(IMAGE, "x"), {"image": "float32 (4, 3)", "name": "str"}),
         ((IMAGE, [1, 2]), ["float32 (4, 3)", "list of 2 int"]),
+        ([1, IMAGE], ["int", "float32 (4, 3)"]),
         ({1: None}, {"1": "None"}),
         (ROWS, {"size": "float (4,)", "label": "int64 (4,)"}),
         (b"12", "bytes"),
@@ -133,6 +137,26 @@ def test_arrays_of_objects_have_no_bytes():
     """NumPy's are those of the pointers."""
     with pytest.raises(OpaqueError):
         bytes_of(np.array(["a", 3], object))
+
+
+def test_a_leaf_that_raises_for_its_size_is_opaque():
+    """As a nested tensor of torch, whose shape raises RuntimeError."""
+
+    class Nested:
+        dtype = np.dtype(np.float32)
+
+        @property
+        def shape(self):
+            raise RuntimeError("no sizes")
+
+        @property
+        def nbytes(self):
+            raise NotImplementedError
+
+    assert leading_of(Nested()) is None
+    assert text_of(Nested()) == "Nested"
+    with pytest.raises(OpaqueError):
+        bytes_of(Nested())
 
 
 def test_a_dtype_without_a_name_is_its_text():
