@@ -336,17 +336,18 @@ def _dataset_error(failure: Any) -> Any:
 
 
 def measure_alone(dataset: Dataset, settings: Settings) -> Steady | None:
-    """Measures the dataset without a device, for up to ALONE_S."""
+    """Measures the dataset without a device, for up to ALONE_S and as many passes."""
     limit = ALONE_S if settings.time_limit is None else settings.time_limit
-    shorter = dataclasses.replace(
-        settings, seconds=min(ALONE_S, limit), passes=None, memcpy=False
-    )
+    shorter = dataclasses.replace(settings, seconds=min(ALONE_S, limit), memcpy=False)
     raw, interruption = run_measurement(dataset, op_attributes(shorter))
     if interruption is not None:
         raise interruption
     if raw is None:
         return None
-    return find_steady(raw.stamps, bool(raw.counters["ended"]))
+    elements = raw.counters["elements"]
+    several = settings.passes is not None and elements > 0
+    last_pass = elements - int(raw.epochs[-1, 0]) if several else 0
+    return find_steady(raw.stamps, bool(raw.counters["ended"]), last_pass)
 
 
 def _calibrate_device(bytes_per_element: int) -> Calibration | None:

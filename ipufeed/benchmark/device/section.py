@@ -18,6 +18,8 @@ from ipufeed.benchmark.result.sections import DeviceSection
 
 # A smaller fraction of the time does not determine the verdict.
 NEGLIGIBLE = 0.05
+# If fewer of the steps waited, their mean length is partly the device's step.
+MOSTLY_STARVED = 0.5
 # The largest number of samples of the queues in the result.
 MOST_SAMPLES = 200
 # The host falls behind if the unread results grow by more than this fraction of all, and
@@ -153,10 +155,15 @@ def _last_wait(facts: DeviceFacts) -> str | None:
 
 
 def period(facts: DeviceFacts, used: Utilisation) -> float | None:
-    """Returns the pipeline's seconds per element: a shorter step would starve."""
+    """Returns the pipeline's seconds per element: a shorter step would starve.
+
+    They are those of the run if most of its steps waited for their element, else those of
+    the dataset alone; None if that was not measured.
+    """
     if facts.knee is not None:
         return facts.knee.period
-    if used.starved > NEGLIGIBLE >= used.blocked:
+    starved = used.starved > NEGLIGIBLE and used.starved_steps >= MOSTLY_STARVED
+    if starved and used.blocked <= NEGLIGIBLE:
         return used.period
     return None if facts.alone is None else 1 / facts.alone.rate
 

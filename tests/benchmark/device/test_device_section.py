@@ -23,8 +23,10 @@ from ipufeed.device.program.steps import StepTimes
 MS = 1_000_000
 
 
-def used(au=1.0, starved=0.0, blocked=0.0, late=0.0, steps=100, harness=1e-5):
-    return Utilisation(steps, 1.0, au, starved, blocked, late, 0.0, harness)
+def used(
+    *, au=1.0, starved=0.0, blocked=0.0, late=0.0, steps=100, waits=0.0, harness=1e-5
+):
+    return Utilisation(steps, 1.0, au, starved, blocked, late, waits, harness)
 
 
 def facts(device, ends, free=None, looks=(), samples=None, starts=None, sweep=None):
@@ -218,8 +220,13 @@ def test_the_period_is_that_of_the_knee_then_of_the_run_then_of_the_dataset_alon
     )
 
     assert section.period(with_knee, used()) == 0.01
-    assert section.period(with_alone, used(starved=0.5)) == pytest.approx(0.01)
+    all_starved = used(starved=0.5, waits=1.0)
+    assert section.period(with_alone, all_starved) == pytest.approx(0.01)
     assert section.period(with_alone, used()) == pytest.approx(1e-3)
+    # A few long waits: the other steps went at the device's pace.
+    few_starved = used(starved=0.5, waits=0.1)
+    assert section.period(with_alone, few_starved) == pytest.approx(1e-3)
+    assert section.period(made, few_starved) is None
     assert section.period(made, used()) is None
 
 

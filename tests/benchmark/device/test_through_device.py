@@ -20,7 +20,7 @@ from helpers import module_runs
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device.feed_check import check_feedable
-from ipufeed.benchmark.device.measure import measure_through
+from ipufeed.benchmark.device.measure import measure_alone, measure_through
 from ipufeed.errors import UnsupportedElementError
 
 LIMIT_S = 240.0  # for a process; only a hang gets there
@@ -308,6 +308,24 @@ def test_an_epoch_is_a_pass_if_passes_are_requested():
 
     assert [epoch["elements_processed"] for epoch in result.epochs] == [40] * 3
     assert result.error is None
+
+
+def test_the_dataset_alone_makes_the_same_passes():
+    """A pipeline that is slow to start again is so alone, too."""
+    begun = []
+
+    def elements():
+        begun.append(True)
+        yield from range(5)
+
+    dataset = tf.data.Dataset.from_generator(
+        elements, output_signature=tf.TensorSpec([], tf.int32)
+    )
+
+    alone = measure_alone(dataset, Settings(passes=3))
+
+    assert alone.elements == 14  # from the first of 15 on
+    assert len(begun) == 3
 
 
 @pytest.mark.parametrize(
