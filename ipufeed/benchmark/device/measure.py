@@ -45,7 +45,7 @@ from ipufeed.benchmark.measuring.describe import (
     describe_dataset,
     sample_rule,
 )
-from ipufeed.benchmark.measuring.loader import rule_of
+from ipufeed.benchmark.measuring.loader import length_of, rule_of
 from ipufeed.benchmark.measuring.measure import (
     check_arguments,
     check_ends,
@@ -117,8 +117,11 @@ def measure_through(
     Threads: any, one measurement at a time: it uses IPU 0.
     """
     settings = settings or Settings()
-    dataset, loader = _feedable(dataset, settings)
+    source = dataset
+    dataset, loader = _feedable(source, settings)
     described = describe_dataset(dataset, name, loader)
+    if loader is not None:
+        described["cardinality"] = length_of(source)
     check_ends(settings, described)
     before = machine.Activity.now()
     with _attaching_quietly(), recording or contextlib.nullcontext():

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ipufeed.benchmark.loaders.consumer import place_of
 from ipufeed.benchmark.loaders.kinds import Kind, Loader
 from ipufeed.benchmark.loaders.leaves import (
-    NUMBERS,
     Array,
     Element,
     Leaf,
     as_array,
+    is_numbers,
     parts_of,
 )
 from ipufeed.errors import UnsupportedElementError
@@ -44,10 +45,11 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
         kind: The loader's kind.
 
     Returns:
-        The dataset; its cardinality is the loader's length, if it has one.
+        The dataset. Its cardinality is unknown: a loader's length may be wrong.
 
     Raises:
-        ValueError: The loader can be read only once, or is empty.
+        ValueError: The loader can be read only once, is empty, or fails at its first
+            element.
         UnsupportedElementError: (a ValueError) An element has leaves that are not arrays.
     """
     import tensorflow as tf
@@ -57,10 +59,7 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
             f"A run through the device reads the loader several times, and a {kind.name} "
             "is read once. Give a function that makes it: `def make_loader(): ...`."
         )
-    with kind.open() as iterator:
-        first = next(iterator, None)
-    if first is None:
-        raise ValueError("The loader has no element: there is nothing to measure.")
+    first = _first_of(kind)
     arrays = arrays_of(first, "element")
     signature = tf.nest.map_structure(
         lambda array: tf.TensorSpec(array.shape, tf.as_dtype(array.dtype)), arrays
@@ -76,10 +75,21 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
     dataset: Dataset = tf.data.Dataset.from_generator(
         generate, output_signature=signature
     )
+    return dataset
+
+
+def _first_of(kind: Kind) -> Element:
+    """Returns the first element of a pass of its own; raises ValueError without one."""
     try:
-        return dataset.apply(tf.data.experimental.assert_cardinality(len(source)))
-    except Exception:  # without a length, or from its own __len__
-        return dataset
+        with kind.open() as iterator:
+            for element in iterator:
+                return element
+    except Exception as error:
+        raise ValueError(
+            f"The loader failed at element 0 (from 0) with {type(error).__name__}: "
+            f"{error}{place_of(error)}"
+        ) from error
+    raise ValueError("The loader has no element: there is nothing to measure.")
 
 
 def _check_alike(first: Nest, other: Nest, number: int) -> None:
@@ -107,9 +117,7 @@ def arrays_of(element: Element, path: str) -> Nest:
             for key, value in parts.items()
             if value is not None
         }
-    if isinstance(element, (list, tuple)) and not (
-        element and type(element[0]) in NUMBERS
-    ):
+    if isinstance(element, (list, tuple)) and not is_numbers(element):
         return tuple(
             arrays_of(value, f"{path}[{number}]")
             for number, value in enumerate(element)

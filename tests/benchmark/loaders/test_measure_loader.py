@@ -11,17 +11,14 @@ import children
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 from helpers import module_runs
 from results import SECTIONS
 
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.loaders.as_dataset import arrays_of, as_dataset
-from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.benchmark.measuring import loader as measuring_loader
 from ipufeed.benchmark.measuring.loader import length_of
 from ipufeed.benchmark.measuring.machine import children_ns, tree_cpu_ns
-from ipufeed.errors import MeasurementInterrupted, UnsupportedElementError
+from ipufeed.errors import MeasurementInterrupted
 
 LIMIT_S = 240.0
 
@@ -204,63 +201,6 @@ def test_an_error_without_a_text_is_its_place():
     result = measure(loader())
     assert result.error["type"] == "KeyboardInterrupt"
     assert result.error["message"].startswith("(")
-
-
-# ---- As a dataset, for the device ----
-
-
-def test_a_loader_as_a_dataset_has_its_elements():
-    dataset = as_dataset(Loader(3), kind_of(Loader(3)))
-    found = list(dataset.as_numpy_iterator())
-
-    assert int(dataset.cardinality()) == 3
-    assert dataset.element_spec["label"].dtype.name == "int32"  # what a feed carries
-    assert [int(each["label"][0]) for each in found] == [0, 1, 2]
-    assert len(list(dataset)) == 3  # a second time
-
-
-def test_an_iterator_is_not_a_source_for_the_device():
-    generator = iter(Loader())
-    with pytest.raises(ValueError, match="def make_loader"):
-        as_dataset(generator, kind_of(generator))
-
-
-def test_a_loader_without_an_element_is_refused():
-    with pytest.raises(ValueError, match="no element"):
-        as_dataset(Loader(0), kind_of(Loader(0)))
-
-
-def test_an_element_of_another_shape_is_named_with_what_to_change():
-    class Ragged(Loader):
-        def __iter__(self):
-            yield np.zeros((4, 2), np.float32)
-            yield np.zeros((3, 2), np.float32)
-
-    elements = as_dataset(Ragged(2), kind_of(Ragged(2))).as_numpy_iterator()
-    next(elements)
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=r"element 1 \(from 0\) is float32 \(3, 2\).*\(4, 2\).*drop_last",
-    ):
-        next(elements)
-
-
-def test_strings_are_refused_by_their_place():
-    with pytest.raises(UnsupportedElementError, match=r"element\['text'\] must be"):
-        arrays_of({"image": np.zeros(3), "text": "abc"}, "element")
-    with pytest.raises(UnsupportedElementError, match=r"element\[1\] must be"):
-        arrays_of((np.zeros(3), np.array(["a"])), "element")
-
-
-def test_structures_are_those_that_tf_data_takes():
-    found = arrays_of([np.zeros(3), {"a": [1, 2], "b": None}, (2.5,)], "element")
-
-    assert isinstance(found, tuple)
-    assert found[1]["a"].tolist() == [1, 2]
-    assert list(found[1]) == ["a"]
-    assert found[2][0].dtype == np.float32
-    rows = pa.record_batch({"x": np.arange(3)})
-    assert arrays_of(rows, "element")["x"].tolist() == [0, 1, 2]
 
 
 # ---- The command ----

@@ -1,0 +1,134 @@
+"""A loader becomes a tf.data dataset, which feeds the device."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from ipufeed.benchmark.device.measure import measure_through
+from ipufeed.benchmark.loaders.as_dataset import arrays_of, as_dataset
+from ipufeed.benchmark.loaders.kinds import kind_of
+from ipufeed.errors import UnsupportedElementError
+
+
+class Loader:
+    """Batches of four, in as many passes as one asks for."""
+
+    def __init__(self, batches=20, length=None):
+        self.batches, self.length = batches, length
+
+    def __len__(self):
+        return self.batches if self.length is None else self.length
+
+    def __iter__(self):
+        for number in range(self.batches):
+            yield {
+                "image": np.full((4, 3), number, np.float32),
+                "label": np.full(4, number, np.int64),
+            }
+
+
+@dataclasses.dataclass
+class Example:
+    image: np.ndarray
+    weight: float
+    text: None = None
+
+
+def test_a_loader_as_a_dataset_has_its_elements():
+    dataset = as_dataset(Loader(3), kind_of(Loader(3)))
+    found = list(dataset.as_numpy_iterator())
+
+    assert dataset.element_spec["label"].dtype.name == "int32"  # what a feed carries
+    assert [int(each["label"][0]) for each in found] == [0, 1, 2]
+    assert len(list(dataset)) == 3  # a second time
+
+
+def test_an_iterator_is_not_a_source_for_the_device():
+    generator = iter(Loader())
+    with pytest.raises(ValueError, match="def make_loader"):
+        as_dataset(generator, kind_of(generator))
+
+
+def test_a_loader_without_an_element_is_refused():
+    with pytest.raises(ValueError, match="no element"):
+        as_dataset(Loader(0), kind_of(Loader(0)))
+
+
+def test_an_element_of_another_shape_is_named_with_what_to_change():
+    class Ragged(Loader):
+        def __iter__(self):
+            yield np.zeros((4, 2), np.float32)
+            yield np.zeros((3, 2), np.float32)
+
+    elements = as_dataset(Ragged(2), kind_of(Ragged(2))).as_numpy_iterator()
+    next(elements)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"element 1 \(from 0\) is float32 \(3, 2\).*\(4, 2\).*drop_last",
+    ):
+        next(elements)
+
+
+def test_strings_are_refused_by_their_place():
+    with pytest.raises(UnsupportedElementError, match=r"element\['text'\] must be"):
+        arrays_of({"image": np.zeros(3), "text": "abc"}, "element")
+    with pytest.raises(UnsupportedElementError, match=r"element\[1\] must be"):
+        arrays_of((np.zeros(3), np.array(["a"])), "element")
+
+
+def test_structures_are_those_that_tf_data_takes():
+    found = arrays_of([np.zeros(3), {"a": [1, 2], "b": None}, (2.5,)], "element")
+
+    assert isinstance(found, tuple)
+    assert found[1]["a"].tolist() == [1, 2]
+    assert list(found[1]) == ["a"]
+    assert found[2][0].dtype == np.float32
+    rows = pa.record_batch({"x": np.arange(3)})
+    assert arrays_of(rows, "element")["x"].tolist() == [0, 1, 2]
+
+
+def test_names_of_a_dataclass_are_those_of_its_fields():
+    """Without those that are None."""
+    found = arrays_of(Example(np.zeros(3), 0.5), "element")
+
+    assert list(found) == ["image", "weight"]
+    assert found["image"].shape == (3,)
+    with pytest.raises(UnsupportedElementError, match=r"element\['weight'\] must be"):
+        arrays_of(Example(np.zeros(3), "heavy"), "element")
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_a_number_before_an_array_is_a_leaf_of_its_own(kind):
+    """As in `yield index, image`."""
+    number, image = arrays_of(kind([7, np.zeros(3)]), "element")
+
+    assert number == 7
+    assert image.shape == (3,)
+
+
+def test_a_loader_that_fails_at_its_first_element_is_refused_with_the_reason():
+    class Failing(Loader):
+        def __iter__(self):
+            raise OSError("no such bucket")
+            yield
+
+    with pytest.raises(
+        ValueError,
+        match=r"element 0 \(from 0\) with OSError: no such bucket \(.*test_as_dataset.py:",
+    ):
+        as_dataset(Failing(), kind_of(Failing()))
+
+
+@pytest.mark.parametrize(("length", "warned"), [(7, False), (20, True), (3, True)])
+def test_a_wrong_length_is_a_warning_on_the_device_too(length, warned):
+    """It neither ends the run nor cuts it short."""
+    result = measure_through(Loader(7, length))
+
+    assert result.error is None
+    assert result.elements == 7
+    assert result.dataset["cardinality"] == length
+    codes = {warning["code"] for warning in result.warnings}
+    assert ("wrong_length" in codes) == warned
