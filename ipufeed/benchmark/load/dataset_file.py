@@ -370,7 +370,7 @@ def _advice_for(value: object) -> str:
     reason = why_not(value)
     if reason is not None:
         return f" {reason}"
-    if isinstance(value, tf.data.Iterator):
+    if isinstance(value, (tf.data.Iterator, tf.data.NumpyIterator)):
         return " Define the dataset that the iterator was made from."
     if isinstance(value, tf.distribute.DistributedDataset):
         return (

@@ -2,18 +2,21 @@
 
     annotated as bool        true, yes, on, 1 or false, no, off, 0, in any case
     annotated as int, float  a number of that kind
+    annotated as str, Path   the text, as typed; a Path of it
+    a Literal, an Enum       the choice with that text; the member of that name or value
     any of these or None     `none` as well
-    annotated as str         the text, as typed
     anything else            a Python literal, else the text
 
 Without an annotation the type of the default decides: a str takes the text, a bool the
-words above, since the text `false` would be true.
+words above, since the text `false` would be true; a Path and an Enum as if annotated.
 """
 
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
+import pathlib
 import types
 import typing
 from collections.abc import Callable
@@ -36,30 +39,73 @@ def value_for(name: str, text: str, parameter: inspect.Parameter | None) -> obje
     """
     if parameter is None:
         return _literal(text)
-    kinds = _kinds_of(parameter.annotation)
-    if kinds == {str} or isinstance(parameter.default, str):
+    default, annotation = parameter.default, parameter.annotation
+    unannotated = annotation is inspect.Parameter.empty
+    if unannotated and isinstance(default, (pathlib.PurePath, enum.Enum)):
+        annotation = type(default)
+    kinds = _kinds_of(annotation)
+    others = [kind for kind in kinds if kind is not type(None)]
+    optional = len(others) < len(kinds)
+    if optional and others and text.strip().lower() == "none":
+        return None
+    if others == [str] or isinstance(default, str):
         return text
-    if kinds and kinds <= {bool, int, float, type(None)}:
-        return _number_for(name, text, kinds)
-    unannotated = parameter.annotation is inspect.Parameter.empty
-    if unannotated and isinstance(parameter.default, bool) and not text.isdigit():
+    if others and all(kind in (bool, int, float) for kind in others):
+        return _number_for(name, text, set(kinds))
+    if len(others) == 1:
+        if _is_a(others[0], pathlib.PurePath):
+            return pathlib.Path(text)
+        choices = _choices_of(others[0])
+        if choices:
+            return _choice_for(name, text, choices, optional)
+    if unannotated and isinstance(default, bool) and not text.isdigit():
         return WORDS.get(text.strip().lower(), _literal(text))
     return _literal(text)
 
 
-def _kinds_of(annotation: object) -> set[object]:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return set(typing.get_args(annotation))
+def _kinds_of(annotation: object) -> list[object]:
+    """Returns the annotation's alternatives; a list, since an annotation can be a dict."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _kinds_of(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        return [
+            kind for each in typing.get_args(annotation) for kind in _kinds_of(each)
+        ]
     if isinstance(annotation, str):
-        return {NAMES.get(annotation, annotation)}
-    return {annotation}
+        return [NAMES.get(annotation, annotation)]
+    return [annotation]
 
 
-def _number_for(name: str, text: str, kinds: set[object]) -> float | None:
-    """Returns the first of None, bool, int and float that is in `kinds` and fits."""
+def _is_a(kind: object, base: type) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base)
+
+
+def _choices_of(kind: object) -> dict[str, object]:
+    """Returns the values of a Literal or an Enum by their texts; empty for others."""
+    if typing.get_origin(kind) is typing.Literal:
+        return {str(value): value for value in typing.get_args(kind)}
+    if isinstance(kind, enum.EnumMeta):
+        return dict(kind.__members__)
+    return {}
+
+
+def _choice_for(
+    name: str, text: str, choices: dict[str, object], optional: bool
+) -> object:
+    """Returns the choice of that text, or the Enum's member of that value."""
+    if text in choices:
+        return choices[text]
+    for value in choices.values():
+        if isinstance(value, enum.Enum) and text == str(value.value):
+            return value
+    wanted = [*choices, *(["none"] if optional else [])]
+    raise DatasetFileError(f"`{name}` must be {' or '.join(wanted)}, got {text!r}.")
+
+
+def _number_for(name: str, text: str, kinds: set[object]) -> float:
+    """Returns the first of bool, int and float that is in `kinds` and fits."""
     typed = text.strip().lower()
-    if type(None) in kinds and typed == "none":
-        return None
     if bool in kinds and typed in WORDS and not (typed.isdigit() and int in kinds):
         return WORDS[typed]
     readers: list[tuple[type, Callable[[str], float]]] = [

@@ -1,7 +1,9 @@
 """Arguments of a function that returns the dataset, from `--set`."""
 
+import enum
 import sys
-from typing import Optional
+from pathlib import Path
+from typing import Annotated, Literal, Optional
 
 import pytest
 import tensorflow as tf
@@ -9,6 +11,16 @@ from written_files import HEAD, elements
 
 from ipufeed.benchmark.load import dataset_file
 from ipufeed.errors import DatasetFileError
+
+
+class Split(enum.Enum):
+    TRAIN = "training"
+    TEST = "testing"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +198,20 @@ def test_text_for_a_parameter_of_text_stays_as_it_was_typed(call, text):
         (bool | int, "1", 1),
         (int | float, "2", 2),
         (int | float, "2.5", 2.5),
+        (str | None, "123", "123"),
+        (str | None, "none", None),
+        (Path, "2024", Path("2024")),
+        (Path | None, "data", Path("data")),
+        (Path | None, "None", None),
+        (Annotated[int, "rows"], "7", 7),
+        (Literal["1", "2"], "1", "1"),
+        (Literal[1, 2], "2", 2),
+        (Literal["a"] | None, "none", None),
+        (Split, "TEST", Split.TEST),
+        (Split, "testing", Split.TEST),
+        (Level | None, "2", Level.HIGH),
+        (list[int], "[3, 4]", [3, 4]),
+        ({"not": "hashable"}, "3", 3),
     ],
 )
 def test_an_annotation_decides_what_a_text_means(call, annotation, text, value):
@@ -211,6 +237,9 @@ def test_an_annotation_decides_what_a_text_means(call, annotation, text, value):
         (int, "true", r"`p` must be an int, got str 'true'\."),
         (float, "fast", r"`p` must be a float, got str 'fast'\."),
         (int | None, "many", r"`p` must be an int or none, got str 'many'\."),
+        (Annotated[int, "rows"], "many", r"`p` must be an int, got str 'many'\."),
+        (Literal["a", 1], "b", r"`p` must be a or 1, got 'b'\."),
+        (Split | None, "all", r"`p` must be TRAIN or TEST or none, got 'all'\."),
     ],
 )
 def test_a_text_that_an_annotation_does_not_allow_is_refused(
@@ -238,6 +267,18 @@ def test_a_bool_for_a_default_decides_what_a_text_means_as_well(call):
     call(make_dataset, shuffle="false", cache="Yes", repeat="1000")
 
     assert seen == [(False, True, 1000)]
+
+
+def test_a_path_and_an_enum_for_a_default_decide_as_well(call):
+    seen = []
+
+    def make_dataset(folder=Path("data"), split=Split.TRAIN):
+        seen.append((folder, split))
+        return tf.data.Dataset.range(1)
+
+    call(make_dataset, folder="2024", split="TEST")
+
+    assert seen == [(Path("2024"), Split.TEST)]
 
 
 def test_annotations_that_cannot_be_evaluated_are_read_as_they_stand(find):
@@ -298,6 +339,10 @@ def test_what_a_factory_returns_must_be_a_dataset(call):
             r"`dataset` in pipeline.py .* got list. .*from_tensor_slices",
         ),
         ("dataset = iter(range_(3))", r"got OwnedIterator. Define the dataset that"),
+        (
+            "def make_dataset(): return range_(3).as_numpy_iterator()",
+            r"got NumpyIterator. Define the dataset that",
+        ),
         ("def make_dataset(): pass", r"got NoneType. Is a `return` missing\?"),
         ("async def make_dataset(): pass", r"got coroutine. .* without `async`"),
     ],
