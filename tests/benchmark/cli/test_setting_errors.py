@@ -99,3 +99,18 @@ def test_a_wrong_question_is_named_as_the_option(capsys):
 def test_other_errors_stay_as_they_are():
     """Words in backticks of other messages are not options."""
     assert message_of(ValueError("`passes` of a file")) == "`passes` of a file"
+
+
+def test_paths_are_those_of_the_folder_in_which_the_command_was_started(
+    tmp_path, monkeypatch
+):
+    """The dataset's file may change the working directory."""
+    monkeypatch.chdir(tmp_path)
+    parser = build_parser()
+    words = ["a.py", "--json", "a.json", "--html", "a.html", "--cold-files", "*.rec"]
+
+    command = command_of(parser, parser.parse_args(words))
+
+    assert command.json == str(tmp_path / "a.json")
+    assert command.reports == {"html": str(tmp_path / "a.html")}
+    assert command.cold_files == (str(tmp_path / "*.rec"),)

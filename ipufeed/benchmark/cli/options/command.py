@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -88,8 +89,7 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
         device = device_settings_of(options)
     except ValueError as error:
         parser.error(message_of(error))
-    reports = reports_of(options)
-    _check_reports(parser, reports)
+    reports = _checked_reports(parser, reports_of(options))
     json = _checked_json(parser, options.json)
     cold = options.cold or bool(options.cold_files)
     if cold:
@@ -104,7 +104,7 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
         device=device,
         is_on_device=bool(options.through) or device is not None,
         cold=cold,
-        cold_files=tuple(options.cold_files),
+        cold_files=tuple(map(os.path.abspath, options.cold_files)),
         service=service,
         processes=options.processes,
         no_stages=options.no_stages,
@@ -119,14 +119,17 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
     )
 
 
-# Files are checked before the run, so that the error does not come after ten seconds.
-def _check_reports(parser: ArgumentParser, reports: dict[str, str]) -> None:
+# Files are checked before the run, so that the error does not come after ten seconds. Their
+# paths are made absolute, since the dataset's file may change the working directory.
+def _checked_reports(parser: ArgumentParser, reports: dict[str, str]) -> dict[str, str]:
+    """Returns the file of each report."""
     for kind, path in reports.items():
         if is_stdout(path):
             parser.error(f"--{kind} must be a file: stdout is the JSON's, got {path}")
         reason = why_not_writable(path)
         if reason is not None:
             parser.error(f"--{kind} {reason}")
+    return {kind: os.path.abspath(path) for kind, path in reports.items()}
 
 
 def _checked_json(parser: ArgumentParser, path: str | None) -> str | None:
@@ -136,7 +139,7 @@ def _checked_json(parser: ArgumentParser, path: str | None) -> str | None:
     reason = why_not_writable(path)
     if reason is not None:
         parser.error(f"--json {reason}")
-    return path
+    return os.path.abspath(path)
 
 
 def _check_cold(parser: ArgumentParser, options: Namespace, on_device: bool) -> None:
