@@ -97,6 +97,7 @@ def _run(
         interrupts.raise_again()
         error.show()
         return BAD_INPUT  # also if the file called sys.exit(0)
+    interrupts.hold_errors_of_children()
     interrupts.raise_again()
     import tensorflow as tf
 

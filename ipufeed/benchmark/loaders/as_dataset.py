@@ -24,6 +24,7 @@ from ipufeed.benchmark.loaders.leaves import (
     parts_of,
 )
 from ipufeed.errors import UnsupportedElementError
+from ipufeed.interruptible import run_interruptibly
 from ipufeed.tf_types import Dataset, Nest
 
 NARROWER = {
@@ -79,17 +80,29 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
 
 
 def _first_of(kind: Kind) -> Element:
-    """Returns the first element of a pass of its own; raises ValueError without one."""
-    try:
+    """Returns the first element of a pass of its own; raises ValueError without one.
+
+    The pass is on its own thread, as those of the measurement are: on the main thread a
+    DataLoader of torch installs a handler which raises there when a worker ends, and
+    Ctrl-C would not end a wait in native code.
+    """
+
+    def first() -> list[Element]:
         with kind.open() as iterator:
-            for element in iterator:
-                return element
-    except Exception as error:
+            return [element for _, element in zip(range(1), iterator, strict=False)]
+
+    found = run_interruptibly(first, name="ipufeed_first_element")
+    if found.interruption is not None:
+        raise found.interruption
+    error = found.error
+    if error is not None:
         raise ValueError(
             f"The loader failed at element 0 (from 0) with {type(error).__name__}: "
             f"{error}{place_of(error)}"
         ) from error
-    raise ValueError("The loader has no element: there is nothing to measure.")
+    if not found.value:
+        raise ValueError("The loader has no element: there is nothing to measure.")
+    return found.value[0]
 
 
 def _check_alike(first: Nest, other: Nest, number: int) -> None:

@@ -116,7 +116,7 @@ class Consumer:
         self._stop = False
         self.in_next = True
         self.left = False
-        self._left_ns = 0
+        self._left_ns = self._stopped_ns = 0
         self._epoch = [0, 0, 0, 0, 0]
         self._next_epoch = 0
         self._copies = Copies() if limits.copy else None
@@ -126,6 +126,7 @@ class Consumer:
 
     def stop(self) -> None:
         """Ends the loop after the element that it waits for, which is not counted."""
+        self._stopped_ns = self._stopped_ns or _clock()
         self._stop = True
 
     def run(self, on_first: Callable[[], None] = lambda: None) -> None:
@@ -159,7 +160,9 @@ class Consumer:
         counts = self.counts
         if counts.finished_ns:
             return
-        counts.finished_ns = self._left_ns or _clock()
+        ends = [each for each in (self._left_ns, self._stopped_ns) if each]
+        # How long the loader takes to stop is not a part of the run.
+        counts.finished_ns = max(counts.last_ns, min(ends, default=_clock()))
         if self._epoch[0]:
             self._end_epoch()
         if counts.elements:
@@ -170,6 +173,7 @@ class Consumer:
     def _one_pass(self) -> bool:
         """Whether the loader ended, not a limit."""
         begun, self.in_next = _clock(), True
+        self._left_ns = 0
         with self._open() as iterator:
             if not self.counts.created_ns:
                 self.counts.created_ns = _clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -52,6 +53,23 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._on_signal)
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._on_signal)
+
+    def hold_errors_of_children(self) -> None:
+        """Suppresses what a handler of the dataset's file for ended children raises.
+
+        That of torch, installed by a DataLoader that the main thread has iterated, raises
+        when a worker ends: then the result would be lost, also if Ctrl-C has ended the
+        worker. The loader raises the same on the thread that iterates it.
+        """
+        handler = signal.getsignal(signal.SIGCHLD)
+        if not callable(handler):
+            return
+
+        def call(number: int, frame: FrameType | None) -> None:
+            with contextlib.suppress(Exception):
+                handler(number, frame)
+
+        signal.signal(signal.SIGCHLD, call)
 
     @property
     def arrived(self) -> bool:

@@ -1,6 +1,8 @@
 """A loader becomes a tf.data dataset, which feeds the device."""
 
 import dataclasses
+import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -120,6 +122,31 @@ def test_a_loader_that_fails_at_its_first_element_is_refused_with_the_reason():
         match=r"element 0 \(from 0\) with OSError: no such bucket \(.*test_as_dataset.py:",
     ):
         as_dataset(Failing(), kind_of(Failing()))
+
+
+def test_the_main_thread_does_not_iterate_a_loader():
+    """On it a DataLoader of torch would install its handler for ended workers."""
+    threads = []
+
+    class Watched(Loader):
+        def __iter__(self):
+            threads.append(threading.current_thread())
+            return super().__iter__()
+
+    list(as_dataset(Watched(2), kind_of(Watched(2))))
+
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+def test_a_loader_that_exits_at_its_first_element_is_refused():
+    class Exiting(Loader):
+        def __iter__(self):
+            sys.exit(3)
+            yield
+
+    with pytest.raises(ValueError, match="with SystemExit: 3"):
+        as_dataset(Exiting(), kind_of(Exiting()))
 
 
 @pytest.mark.parametrize(("length", "warned"), [(7, False), (20, True), (3, True)])

@@ -233,6 +233,46 @@ def test_what_begins_at_the_first_element_is_in_no_figure(clock):
     assert [row[3:] for row in counts.epochs] == [[counts.requested_ns, counts.last_ns]]
 
 
+def test_how_long_a_loader_takes_to_stop_is_not_a_part_of_the_run(clock):
+    """Ctrl-C ends workers, too: the silence after it does not count as a stall."""
+
+    def elements():
+        yield ELEMENT
+        clock[0] += 1000
+        yield ELEMENT
+        consumer.stop()
+        consumer.stop()  # as often as it takes
+        clock[0] += 500_000_000
+        yield ELEMENT
+
+    consumer = Consumer(lambda: contextlib.nullcontext(elements()), Limits(**LIMITS))
+    consumer.run()
+    consumer.finish()
+
+    assert consumer.counts.elements == 2
+    assert consumer.counts.finished_ns == consumer.counts.last_ns == 1000
+
+
+def test_a_pass_that_hangs_has_not_ended_with_the_one_before(clock):
+    passes = itertools.count()
+
+    def elements():
+        number = next(passes)
+        clock[0] += 1000
+        yield ELEMENT
+        if number == 1:
+            clock[0] += 5000
+            consumer.finish()  # by the caller's thread, at the deadline
+
+    consumer = Consumer(
+        lambda: contextlib.nullcontext(elements()), Limits(**{**LIMITS, "passes": 2})
+    )
+    consumer.run()
+
+    assert consumer.counts.last_ns == 2000
+    assert consumer.counts.finished_ns == 7000
+
+
 def test_the_deadline_ends_a_loader_that_hangs():
     """Behind its first element; the thread is left behind, and counts nothing more."""
     free = threading.Event()

@@ -220,3 +220,33 @@ def test_a_signal_ends_an_import_whatever_that_makes_of_it(tmp_path, place, made
     assert (done.returncode, done.stdout) == (130, ""), done.stderr
     assert "interrupted before anything was measured." in done.stderr
     assert "ipufeed.benchmark: " in done.stderr
+
+
+@pytest.fixture
+def handler_of_children():
+    """Installs a handler for ended children, and takes it back."""
+    before = signal.getsignal(signal.SIGCHLD)
+    yield lambda handler: signal.signal(signal.SIGCHLD, handler)
+    signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_handler_for_ended_children_is_called_and_its_error_held(handler_of_children):
+    """As torch's for a worker that was killed: it would raise on the main thread."""
+    calls = []
+
+    def handler(number, frame):
+        calls.append(number)
+        raise RuntimeError("DataLoader worker is killed by signal")
+
+    handler_of_children(handler)
+    Interrupts().hold_errors_of_children()
+    signal.raise_signal(signal.SIGCHLD)
+
+    assert calls == [signal.SIGCHLD]
+
+
+def test_without_a_handler_for_ended_children_there_is_none(handler_of_children):
+    handler_of_children(signal.SIG_DFL)
+    Interrupts().hold_errors_of_children()
+
+    assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
