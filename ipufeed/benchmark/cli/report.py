@@ -14,7 +14,11 @@ def main(arguments: list[str]) -> int:
     """Runs the subcommand and returns its exit code; raises SystemExit as argparse does."""
     parser = build_parser()
     options = parser.parse_args(arguments)
-    reports = reports_of(options)
+    # Unlike a run's, the stdout of this command has nothing else.
+    reports = {
+        kind: "/dev/stdout" if path == "-" else path
+        for kind, path in reports_of(options).items()
+    }
     if not reports:
         parser.error(
             "nothing to write: give --html FILE, --parquet FILE or --trace FILE."
@@ -42,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m ipufeed.benchmark report",
         description="Makes the reports of a run from its JSON. A trace shows the run over "
         "time; the spans of each thread are only in a trace that was recorded during the "
-        "run.",
+        "run. FILE can be - for stdout.",
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )

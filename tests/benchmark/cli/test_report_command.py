@@ -9,6 +9,8 @@ from command_cases import READY, Case, execute
 from helpers import module_runs
 from pyarrow import parquet
 
+from ipufeed.benchmark.cli import report
+
 pytestmark = pytest.mark.process
 
 ALL = "--html page.html --trace trace.json.gz --parquet windows.parquet"
@@ -144,3 +146,16 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
     assert words in done.words
     assert "ZeroDivisionError" not in done.stderr
     assert done.stdout == ""
+
+
+def test_a_page_of_a_stored_result_can_go_to_stdout(runs, tmp_path, monkeypatch, capfd):
+    """`-` is no file of that name."""
+    stored = tmp_path / "stored.json"
+    stored.write_text(json.dumps(runs["none"].result))
+    monkeypatch.chdir(tmp_path)
+
+    code = report.main([str(stored), "--html", "-"])
+
+    assert code == 0
+    assert capfd.readouterr().out.startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["stored.json"]
