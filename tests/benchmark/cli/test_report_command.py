@@ -149,7 +149,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
 
 
 def test_a_page_of_a_stored_result_can_go_to_stdout(runs, tmp_path, monkeypatch, capfd):
-    """`-` is no file of that name."""
+    """`-` does not name a file."""
     stored = tmp_path / "stored.json"
     stored.write_text(json.dumps(runs["none"].result))
     monkeypatch.chdir(tmp_path)
