@@ -26,6 +26,8 @@ LEAST_SHARE = 0.15
 # fraction of their time; else for more than the second, since they also wait for a CPU.
 IDLE_CPUS = 0.25
 COMPUTING_FRACTION, CROWDED_COMPUTING_FRACTION = 0.5, 0.3
+# One CPU, and what tf.data itself does for the calls.
+ONE_CPU = 1.1
 
 Edit = Callable[[GraphDef, str], None]
 
@@ -152,3 +154,14 @@ class Case:
         if runs_python(self.explanation.graph.graph, self.step(stage)):
             seconds = min(seconds, model.period)
         return stage.cpu_seconds_per_element > least * max(seconds, 1e-9)
+
+    def shares_one_cpu(self, stage: Stage) -> bool:
+        """Whether a stage's workers together use one CPU at most, though another is idle.
+
+        So it is with calls that hold the GIL; those of NumPy, which release it for large
+        arrays, use several.
+        """
+        model = self.explanation.model
+        if model.cpu_bound or model.idle < IDLE_CPUS:
+            return False
+        return stage.cpu_seconds_per_element < ONE_CPU * model.period

@@ -16,7 +16,7 @@ from ipufeed.benchmark.advice.rules_memory import (
     large_shuffle,
     missing_cache,
 )
-from ipufeed.benchmark.advice.rules_workers import more_workers
+from ipufeed.benchmark.advice.rules_workers import PARALLEL, more_workers
 from ipufeed.benchmark.graph import edits
 from ipufeed.benchmark.graph.pipeline_graph import Step, find_node
 from ipufeed.benchmark.graph.step_functions import (
@@ -63,15 +63,9 @@ def serial_map(case: Case) -> list[Advice]:
         fused = step.op == "MapAndBatchDataset" and stage.parallelism == 1
         if step.op != "MapDataset" and not fused:
             continue
-        # A second call would wait for the GIL.
         graph = case.explanation.graph.graph
         if case.computes(stage) and runs_python(graph, step):
-            text = (
-                f"write map `{stage.name}` in TensorFlow's ops: it computes in "
-                "Python, where one call runs at a time, parallel or not"
-            )
-            found.append(case.advise("python_function", stage.node, text))
-            continue
+            continue  # a second call would wait for the GIL
         model = case.explanation.model
         gain = case.gain(model.predict({}, {stage.node: case.workers()}))
         if gain is None or model.pool_full:
@@ -81,6 +75,25 @@ def serial_map(case: Case) -> list[Advice]:
         )
         edit = edits.parallelize_map
         found.append(case.advise("serial_map", stage.node, text, gain, edit))
+    return found
+
+
+def python_function(case: Case) -> list[Advice]:
+    """Advises against Python in a map that computes, where the calls share one CPU."""
+    found = []
+    for stage in case.important():
+        step = case.step(stage)
+        if step.op not in ("MapDataset", *PARALLEL) or not case.computes(stage):
+            continue
+        if not runs_python(case.explanation.graph.graph, step):
+            continue
+        if (stage.parallelism or 1) > 1 and not case.shares_one_cpu(stage):
+            continue
+        text = (
+            f"write map `{stage.name}` in TensorFlow's ops: it computes in "
+            "Python, where one call runs at a time, parallel or not"
+        )
+        found.append(case.advise("python_function", stage.node, text))
     return found
 
 
@@ -246,6 +259,7 @@ def no_cpu_left(case: Case) -> list[Advice]:
 
 RULES: tuple[Callable[[Case], list[Advice]], ...] = (
     serial_map,
+    python_function,
     serial_interleave,
     missing_prefetch,
     missing_cache,

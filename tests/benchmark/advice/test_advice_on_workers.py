@@ -197,6 +197,24 @@ def test_calls_in_python_compute_if_together_they_keep_the_interpreter_busy(
     assert Case(explanation, 4).computes(stage) is computes
 
 
+@pytest.mark.parametrize(
+    ("cpu", "idle", "advised"),
+    [(0.9, 1.0, True), (2.5, 1.0, False), (0.9, 0.0, False), (0.2, 1.0, False)],
+)
+def test_parallel_calls_in_python_that_share_one_cpu_are_to_be_tensorflows(
+    cpu, idle, advised
+):
+    """Not those that use several, as NumPy does; nor where others have the CPUs."""
+    explanation = explained(endless().map(sleeps(0.004), 4), cut=False)
+    (stage,) = [each for each in explanation.stages if each.name == "decode"]
+    model = replace(explanation.model, idle=idle, cpu_bound=False)
+    stage.seconds_per_element = 4 * model.period
+    stage.cpu_seconds_per_element = cpu * model.period
+    found = codes(find_advice(Case(replace(explanation, model=model), 4)))
+
+    assert ("python_function" in found) == advised
+
+
 def test_a_function_that_computes_for_a_third_of_its_time_waits_where_cpus_are_idle():
     """Where they are not, it may have waited for one of them."""
     explanation = explained(endless().map(sleeps(0.004)), cut=False)
