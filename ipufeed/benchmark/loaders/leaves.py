@@ -104,9 +104,9 @@ def bytes_of(leaf: Leaf) -> int:
         size = getattr(leaf, "nbytes", None)
     except Exception:  # of a sparse torch tensor
         raise OpaqueError(type(leaf).__name__) from None
-    if getattr(
-        getattr(leaf, "dtype", None), "hasobject", False
-    ):  # NumPy's, of pointers
+    # NumPy reports pointers for objects, and torch a dense tensor for compressed rows.
+    pointers = getattr(getattr(leaf, "dtype", None), "hasobject", False)
+    if pointers or "sparse" in str(getattr(leaf, "layout", "")):
         raise OpaqueError(type(leaf).__name__)
     if type(size) is int:
         return size

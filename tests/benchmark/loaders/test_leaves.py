@@ -159,6 +159,14 @@ def test_a_leaf_that_raises_for_its_size_is_opaque():
         bytes_of(Nested())
 
 
+def test_compressed_rows_do_not_have_the_bytes_of_a_dense_tensor():
+    """As torch reports them."""
+    rows = types.SimpleNamespace(layout="torch.sparse_csr", nbytes=256, shape=(8, 8))
+
+    with pytest.raises(OpaqueError):
+        bytes_of(rows)
+
+
 def test_a_dtype_without_a_name_is_its_text():
     tensor = types.SimpleNamespace(shape=(2, 3), dtype="torch.bfloat16", nbytes=12)
 
