@@ -112,13 +112,24 @@ def as_pair(name: str, metric: Any) -> tuple[Tensor, Tensor | Operation]:
     """
     if hasattr(metric, "result") and getattr(metric, "updates", None):
         return metric.result(), tf.group(*metric.updates)
-    if isinstance(metric, (list, tuple)) and len(metric) == 2:
-        value, update = metric
-        if isinstance(update, (tf.Tensor, tf.Operation)):
-            return tf.convert_to_tensor(value), update
+    got = type(metric).__name__
+    if isinstance(metric, (list, tuple)):
+        got += f" of {', '.join(type(each).__name__ for each in metric)}"
+        # Also what a variable's assign_add returns: mean_iou and false_positives give it.
+        if len(metric) == 2 and (
+            isinstance(metric[1], tf.Operation) or tf.is_tensor(metric[1])
+        ):
+            return tf.convert_to_tensor(metric[0]), metric[1]
+    elif hasattr(metric, "updates"):
+        got += ", whose update_state has not been called"
+    elif hasattr(metric, "update_state"):
+        got += (
+            " of Keras 3, which has no such op in a graph; use one of those, or set "
+            "TF_USE_LEGACY_KERAS=1"
+        )
     raise TypeError(
         f"The metric {name!r} must be a pair of a value and the op that updates it, as "
-        f"tf.compat.v1.metrics returns, got {type(metric).__name__}."
+        f"tf.compat.v1.metrics returns, got {got}."
     )
 
 

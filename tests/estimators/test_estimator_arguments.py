@@ -1,5 +1,6 @@
 """Arguments of estimators: what is wrong is refused before a program is compiled."""
 
+import keras
 import pytest
 import tensorflow as tf
 from tensorflow.python.ipu.ipu_estimator import IPUEstimator
@@ -139,11 +140,19 @@ def test_empty_dataset_trains_nothing_and_cannot_be_evaluated(tmp_path, caplog):
         estimator.evaluate(lambda: data(0))
 
 
-def test_metrics_must_be_pairs(tmp_path):
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [
+        (lambda loss: loss, "must be a pair of a value .* got"),
+        (lambda loss: (loss, 1), "got tuple of .*Tensor, int"),
+        (lambda loss: keras.metrics.Mean(), "got Mean of Keras 3.*TF_USE_LEGACY_KERAS"),
+    ],
+)
+def test_metrics_must_be_pairs(tmp_path, metric, text):
     def model(features, labels, mode):
         loss = tf.reduce_mean(features)
-        metrics = {"mine": loss}
+        metrics = {"mine": metric(loss)}
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
 
-    with pytest.raises(TypeError, match="The metric 'mine' must be a pair"):
+    with pytest.raises(TypeError, match=f"The metric 'mine' .*{text}"):
         IPUEstimator(model, model_dir=str(tmp_path)).evaluate(data)
