@@ -126,11 +126,6 @@ ALLOWED = {
         *("queues", "_native", "checks", "no_effect", "process_state"),
         *("render", "tf_types"),
     },
-    "estimators": {
-        *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "ops"),
-        *("device.config", "device.flags", "device.program", "device.system"),
-        *("queues", "checks", "errors", "no_effect", "tf_types"),
-    },
     # Programs in files.
     "applications": {
         *("executable.program", "executable.store", "ops", "parallel.pipeline"),
@@ -158,6 +153,11 @@ ALLOWED = {
         *("no_effect", "once", "tf_patches", "tf_types"),
     },
     "keras.older": {"keras", "keras.layers", "tf_types"},
+    "estimators": {
+        *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "ops"),
+        *("device.config", "device.flags", "device.program", "device.system"),
+        *("queues", "keras.changes", "checks", "errors", "no_effect", "tf_types"),
+    },
     # The benchmark.
     "benchmark.process": {"_native", "errors", "render"},
     "benchmark.report": {"executable.tracing", "render"},

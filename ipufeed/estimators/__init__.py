@@ -5,5 +5,5 @@
         IPUPipelineEstimator   pipelined.py  [ stages x iterations_per_loop ]
     tf_estimator               what programs use of TensorFlow's own module
 
-Uses ipufeed.device, ipufeed.ops, ipufeed.parallel and ipufeed.queues.
+Uses ipufeed.device, ipufeed.keras, ipufeed.ops, ipufeed.parallel and ipufeed.queues.
 """

@@ -33,6 +33,7 @@ from ipufeed.estimators.functions import (
 )
 from ipufeed.estimators.ipu_run_config import IPURunConfig, RunConfig
 from ipufeed.estimators.loop import CPU, Loop
+from ipufeed.keras.changes.graphs import own_names
 from ipufeed.ops.refused import Refused
 from ipufeed.tf_types import Dataset, Graph, Variable
 
@@ -332,7 +333,8 @@ class IPUEstimatorBase:
             global_step = tf.compat.v1.train.create_global_step(graph)
         dataset = dataset_of(input_fn, mode, params, self._config)
         model = ModelFunction(self._model_fn, mode, params, self._config)
-        loop = self._build(model, dataset, global_step)
+        with own_names():
+            loop = self._build(model, dataset, global_step)
         move_variable_initialization_to_cpu(graph)
         initialize_on_cpu(tf.compat.v1.local_variables())
         return loop, global_step

@@ -28,6 +28,7 @@ from ipufeed.estimators.metrics import (
 )
 from ipufeed.estimators.specs import IPUEstimatorSpec
 from ipufeed.estimators.tf_estimator import EstimatorSpec
+from ipufeed.keras.changes.graphs import state_updates
 from ipufeed.parallel.collectives.ops import cross_replica_mean
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, Variable
@@ -69,8 +70,11 @@ def _training(model: ModelFunction, dataset: Dataset, global_step: Variable) -> 
     specs: list[Any] = []
 
     def step(total: Tensor, *elements: Nest, **named: Nest) -> Nest:
+        graph = tf.compat.v1.get_default_graph()
+        first_op = len(graph.get_operations())
         spec = _spec_of(model, elements, named)
         specs.append(spec)
+        updates = state_updates(graph.get_operations()[first_op:])
         refuse_increments(global_step)
         if settings.num_replicas > 1 and not has_collective():
             raise ValueError(
@@ -78,7 +82,8 @@ def _training(model: ModelFunction, dataset: Dataset, global_step: Variable) -> 
                 "trains its own weights: wrap the optimizer in "
                 "cross_replica_optimizer.CrossReplicaOptimizer."
             )
-        with tf.control_dependencies([getattr(spec.train_op, "op", spec.train_op)]):
+        trained = getattr(spec.train_op, "op", spec.train_op)
+        with tf.control_dependencies([trained, *updates]):
             loss = tf.cast(spec.loss, tf.float32)
             if settings.num_replicas > 1:
                 loss = cross_replica_mean(loss)
