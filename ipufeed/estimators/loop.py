@@ -33,6 +33,8 @@ class Loop:
         loss: The mean loss of the run, in training.
         results: The results that have not been read, in evaluation and prediction.
         metrics: Those of an evaluation.
+        whole: The steps whose results count only together: in an execution of a pipeline
+            in which the dataset ends, the stages stop at different mini-batches.
     """
 
     spec: Any
@@ -42,6 +44,7 @@ class Loop:
     loss: Tensor | None = None
     results: Nest = None
     metrics: Metrics | None = None
+    whole: int = 1
 
 
 def infeed_of(dataset: Dataset, settings: IPURunConfig) -> IPUInfeedQueue:
@@ -103,10 +106,15 @@ def _source(tensor: Tensor, graph: Graph) -> Tensor:
     return tensor
 
 
-def has_collective() -> bool:
-    """Returns whether the current graph has an op that combines replicas."""
+def check_replicas(replicas: int) -> None:
+    """Raises ValueError if the current graph's training does not combine its replicas."""
     graph = tf.compat.v1.get_default_graph()
-    return any(
+    if replicas > 1 and not any(
         op.type == "IpufeedCollective"
         for op in sharding.with_called(graph.get_operations())
-    )
+    ):
+        raise ValueError(
+            "Replicated training needs a cross-replica reduction, else each replica "
+            "trains its own weights: wrap the optimizer in "
+            "cross_replica_optimizer.CrossReplicaOptimizer."
+        )

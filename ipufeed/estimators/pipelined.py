@@ -13,6 +13,7 @@ from ipufeed.estimators.loop import (
     CPU,
     Loop,
     add_steps,
+    check_replicas,
     compiled,
     dequeued_after,
     infeed_of,
@@ -30,7 +31,8 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
 
     Raises:
         ValueError: The model function returns a spec of another mode, or changes the
-            global step; or `iterations_per_loop` is not a multiple of the mini-batches.
+            global step; `iterations_per_loop` is not a multiple of the mini-batches; or it
+            is trained in replicas whose gradients it does not combine.
         TypeError: It does not return a spec.
     """
     settings = model.config.ipu_run_config
@@ -59,6 +61,8 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
             **spec.pipeline_op_kwargs,
         )
         refuse_increments(global_step)
+        if training:
+            check_replicas(settings.num_replicas)
         return made
 
     run = compiled(program, settings)
@@ -72,6 +76,7 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
         return Loop(run=add_steps(global_step, iterations, [loss]), loss=loss, **common)
     with tf.device(CPU):
         results = outfeed.dequeue()
+    common["whole"] = spec.gradient_accumulation_count
     if model.mode != EVAL:
         return Loop(run=run, results=results, **common)
     replicated = settings.num_replicas > 1

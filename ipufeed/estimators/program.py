@@ -13,9 +13,9 @@ from ipufeed.estimators.loop import (
     CPU,
     Loop,
     add_steps,
+    check_replicas,
     compiled,
     dequeued_after,
-    has_collective,
     infeed_of,
     outfeed_of,
     refuse_increments,
@@ -76,12 +76,7 @@ def _training(model: ModelFunction, dataset: Dataset, global_step: Variable) -> 
         specs.append(spec)
         updates = state_updates(graph.get_operations()[first_op:])
         refuse_increments(global_step)
-        if settings.num_replicas > 1 and not has_collective():
-            raise ValueError(
-                "Replicated training needs a cross-replica reduction, else each replica "
-                "trains its own weights: wrap the optimizer in "
-                "cross_replica_optimizer.CrossReplicaOptimizer."
-            )
+        check_replicas(settings.num_replicas)
         trained = getattr(spec.train_op, "op", spec.train_op)
         with tf.control_dependencies([trained, *updates]):
             loss = tf.cast(spec.loss, tf.float32)

@@ -156,8 +156,9 @@ def evaluate(
         step = kept.session.run(global_step)
     if not steps:
         raise ValueError(
-            "Evaluation has no step: the dataset of input_fn has no elements, or a hook "
-            "stopped before the first run."
+            "Evaluation has no step: the dataset of input_fn has no elements (for a "
+            "pipeline, fewer than those of an execution), or a hook stopped before the "
+            "first run."
         )
     if losses:
         values["loss"] = np.mean(np.concatenate(losses), dtype=np.float64).astype(
@@ -243,7 +244,10 @@ def _results(loop: Loop, session: Any, kept: Any, most: int | None) -> Iterator[
         try:
             session.run(loop.run)
         except tf.errors.OutOfRangeError:
-            yield kept.session.run(loop.results)
+            yield tf.nest.map_structure(
+                lambda each: each[: len(each) - len(each) % loop.whole],
+                kept.session.run(loop.results),
+            )
             return
         yield kept.session.run(loop.results)
 

@@ -1,9 +1,11 @@
 """IPUPipelineEstimator: its pipelines against NumPy, and what it refuses."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.ipu import pipelining_ops
+from tensorflow.python.ipu import optimizers, pipelining_ops
 from tensorflow.python.ipu.config import IPUConfig
 from tensorflow.python.ipu.ipu_pipeline_estimator import (
     IPUPipelineEstimator,
@@ -121,6 +123,55 @@ def test_run_is_whole_executions(tmp_path, iterations):
         ValueError, match=rf"\({iterations}\) must be a multiple of grad"
     ):
         made(tmp_path, iterations).train(input_fn, steps=iterations)
+
+
+@pytest.mark.parametrize("iterations", [COUNT, 2 * COUNT])
+def test_whole_executions_count_if_the_dataset_ends(tmp_path, iterations):
+    """Else it were chance how far the last stage comes in the one in which it ends."""
+    estimator = made(tmp_path, iterations)
+    most = 3 * COUNT * BATCH
+    for batches in (3 * COUNT, 3 * COUNT + 2, 4 * COUNT - 1):
+        data = functools.partial(lambda most: input_fn("infer").take(most), batches)
+        assert len(list(estimator.predict(data))) == most
+    found = estimator.evaluate(lambda: input_fn("eval").take(4 * COUNT - 1))
+    np.testing.assert_allclose(found["loss"], np.mean(TARGETS[:most] ** 2), 1e-4)
+    with pytest.raises(ValueError, match="fewer than those of an execution"):
+        estimator.evaluate(lambda: input_fn("eval").take(COUNT - 1))
+
+
+@pytest.mark.parametrize("crosses", [True, False])
+def test_replicas_need_a_reduction(tmp_path, crosses):
+    """The weights are those of mini-batches of both replicas."""
+    config = IPUConfig()
+    config.auto_select_ipus = 4
+    settings = IPURunConfig(COUNT, config, num_replicas=2, num_shards=2)
+
+    def model(mode, params):
+        spec = model_fn(mode, params)
+
+        def optimizer(loss):
+            sgd = v1.train.GradientDescentOptimizer(RATE)
+            return pipelining_ops.OptimizerFunctionOutput(
+                optimizers.CrossReplicaOptimizer(sgd) if crosses else sgd, loss
+            )
+
+        return spec._replace(optimizer_function=optimizer)
+
+    estimator = IPUPipelineEstimator(
+        model, config=RunConfig(settings, model_dir=str(tmp_path))
+    )
+    if not crosses:
+        with pytest.raises(ValueError, match="wrap the optimizer in cross_replica"):
+            estimator.train(input_fn, steps=COUNT)
+        return
+    estimator.train(input_fn, steps=COUNT)
+    gradient = 0
+    for start in range(0, 2 * COUNT * BATCH, BATCH):
+        part = slice(start, start + BATCH)
+        gradient += 2 * (2 * INPUTS[part]).T @ -TARGETS[part] / BATCH / 2
+    np.testing.assert_allclose(
+        estimator.get_variable_value("weights"), -RATE * gradient, rtol=1e-4
+    )
 
 
 def test_arguments_of_the_pipeline_are_passed_on(tmp_path):
