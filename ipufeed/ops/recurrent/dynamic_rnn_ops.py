@@ -61,7 +61,8 @@ class PopnnDynamicLSTM(PopnnLSTM):
             ValueError: The state is not an LSTMStateTuple, or `seq_len` has another shape.
         """
         check_flags(training=training)
-        return self._sequences(inputs, initial_state, _lengths(seq_len))
+        inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
+        return self._sequences(inputs, initial_state, _lengths(seq_len, inputs))
 
 
 class PopnnDynamicGRU(PopnnGRU):
@@ -104,7 +105,9 @@ class PopnnDynamicGRU(PopnnGRU):
         inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
         if not time_major:
             inputs = tf.transpose(inputs, [1, 0, 2])
-        found = self._sequences(inputs, initial_state, _lengths(seq_len), scores)
+        found = self._sequences(
+            inputs, initial_state, _lengths(seq_len, inputs), scores
+        )
         outputs, *state = found if self._return_state else (found,)
         if not time_major:
             outputs = tf.transpose(outputs, [1, 0, 2])
@@ -142,7 +145,7 @@ class PopnnAUGRU(PopnnDynamicGRU):
         check_flags(training=training, time_major=time_major)
         inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
         scores = tf.convert_to_tensor(attention_score, self._plain_dtype)
-        first, second, *_ = inputs.shape
+        first, second, *_ = inputs.shape.as_list()
         wanted = [second, first] if time_major else [first, second]
         if not scores.shape.is_compatible_with(wanted):
             raise ValueError(
@@ -153,16 +156,20 @@ class PopnnAUGRU(PopnnDynamicGRU):
         return self._in_order(inputs, seq_len, scores, initial_state, time_major)
 
 
-def _lengths(seq_len: TensorLike) -> Tensor:
-    """Returns the lengths as int32.
+def _lengths(seq_len: TensorLike, inputs: Tensor) -> Tensor:
+    """Returns the lengths of inputs [time, batch, features] as int32.
 
     Raises:
         TypeError: They are not integers.
         ValueError: They have another shape.
     """
+    if seq_len is None:
+        raise TypeError("`seq_len` must be integers [batch], got None.")
     lengths = tf.convert_to_tensor(seq_len)
     if not lengths.dtype.is_integer:
         raise TypeError(f"`seq_len` must be integers, got {lengths.dtype.name}.")
-    if lengths.shape.rank not in (1, None):
-        raise ValueError(f"`seq_len` must be [batch], got {lengths.shape}.")
+    batch = inputs.shape.as_list()[1] if inputs.shape.rank == 3 else None
+    if not lengths.shape.is_compatible_with([batch]):
+        size = "" if batch is None else f", [{batch}] for these inputs"
+        raise ValueError(f"`seq_len` must be [batch]{size}, got {lengths.shape}.")
     return tf.cast(lengths, tf.int32)

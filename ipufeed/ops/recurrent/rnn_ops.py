@@ -155,9 +155,12 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         ).unstack(tf.reshape(flat, shape))
         outputs = tf.TensorArray(self._plain_dtype, count)
         units = inputs.shape[1], self.num_units
+        if scores is not None:
+            # Not a gather, whose gradient in a version 1 loop grows with each time.
+            scores = tf.TensorArray(scores.dtype, count).unstack(scores)
 
         def body(time: Tensor, outputs: Any, *state: Tensor) -> tuple[Any, ...]:
-            more = () if scores is None else (tf.gather(scores, time)[:, None],)
+            more = () if scores is None else (scores.read(time)[:, None],)
             stepped = self._step(projected.read(time), recurrent, *state, *more)
             output = stepped[0]
             if lengths is not None:

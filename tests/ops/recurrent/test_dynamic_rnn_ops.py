@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipufeed.device.program import compiler
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.program.variables import move_variable_initialization_to_cpu
 from ipufeed.ops.recurrent import dynamic_rnn_ops, rnn_ops
 
 RANDOM = np.random.default_rng(0)
@@ -106,6 +109,35 @@ def test_attention_weakens_the_update_gate():
         np.testing.assert_allclose(state[n], h, rtol=1e-4)
 
 
+def test_attention_has_the_same_gradients_in_a_version_1_loop():
+    """Of inputs, scores and weights: against those of version 2."""
+
+    def gradients(inputs, lengths, scores):
+        layer = made(dynamic_rnn_ops.PopnnAUGRU, 3)
+        total = tf.reduce_sum(layer(inputs, lengths, scores)[0] ** 2)
+        return tf.gradients(total, [inputs, scores, layer.kernel])
+
+    def found():
+        with tf.Graph().as_default():
+            with ipu_scope("/device:IPU:0"):
+                arguments = [tf.constant(each) for each in (X, LENGTHS, SCORES)]
+                results = compiler.compile(gradients, arguments)
+            move_variable_initialization_to_cpu()
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                return session.run(results)
+
+    expected = found()
+    tf.compat.v1.disable_control_flow_v2()
+    try:
+        results = found()
+    finally:
+        tf.compat.v1.enable_control_flow_v2()
+    for one, other in zip(results, expected, strict=True):
+        assert np.any(one)
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
@@ -128,8 +160,14 @@ def test_wrong_lengths_and_scores_are_refused():
     layer = made(dynamic_rnn_ops.PopnnAUGRU, 3)
     with pytest.raises(TypeError, match="`seq_len` must be integers, got float32"):
         layer(X, np.ones(BATCH, np.float32), SCORES)
-    with pytest.raises(ValueError, match=r"`seq_len` must be \[batch\], got \(4, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"\[batch\], \[4\] for these inputs, got \(4, 1\)"
+    ):
         layer(X, LENGTHS[:, None], SCORES)
+    with pytest.raises(ValueError, match=r"`seq_len` must be \[batch\], .* got \(3,\)"):
+        layer(X, LENGTHS[:3], SCORES)
+    with pytest.raises(TypeError, match="`seq_len` must be integers"):
+        layer(X, None, SCORES)
     with pytest.raises(
         ValueError, match=r"must be \[batch, time\], \[4, 5\] for these"
     ):
