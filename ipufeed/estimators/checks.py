@@ -97,6 +97,26 @@ def check_hooks(name: str, hooks: Iterable[Any] | None) -> tuple[Any, ...]:
     return tuple(hooks)
 
 
+def check_listeners(listeners: Iterable[Any] | None) -> tuple[Any, ...]:
+    """Returns listeners of checkpoints as a tuple.
+
+    Raises:
+        TypeError: It is not a list of CheckpointSaverListeners.
+    """
+    kind = tf.compat.v1.train.CheckpointSaverListener
+    given = () if listeners is None else listeners
+    if isinstance(given, (list, tuple)):
+        wrong = [type(each).__name__ for each in given if not isinstance(each, kind)]
+    else:
+        wrong = [type(given).__name__]
+    if wrong:
+        raise TypeError(
+            "`saving_listeners` must be a list of CheckpointSaverListener, got "
+            f"{', '.join(wrong)}."
+        )
+    return tuple(given)
+
+
 def check_call(name: str, value: Any) -> tuple[Callable[..., Any], Nest] | None:
     """Checks a pair of a function for the host and the tensors of the IPU it is given.
 

@@ -17,11 +17,13 @@ from ipufeed.device.program.variables import (
 )
 from ipufeed.device.system import system
 from ipufeed.estimators import sessions
+from ipufeed.estimators.checkpoints import found_checkpoint, step_of
 from ipufeed.estimators.checks import (
     EVAL,
     PREDICT,
     TRAIN,
     check_hooks,
+    check_listeners,
     checked_steps,
 )
 from ipufeed.estimators.functions import (
@@ -85,9 +87,7 @@ class IPUEstimatorBase:
         self._config = config.replace(model_dir=_folder(model_dir, config.model_dir))
         self._model_fn = model_fn
         self._params = dict(params or {})
-        self._warm_start_from = (
-            None if warm_start_from is None else str(warm_start_from)
-        )
+        self._warm_start_from = warm_start_from
 
     def _build(
         self, model: ModelFunction, dataset: Dataset, global_step: Variable
@@ -184,27 +184,30 @@ class IPUEstimatorBase:
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
         steps = checked_steps("steps", steps, iterations)
-        if max_steps is not None and max_steps <= 0:
-            raise ValueError(f"Must specify max_steps > 0, given: {max_steps}")
+        checked_steps("max_steps", max_steps, 1)
         given = check_hooks("hooks", hooks)
+        listeners = check_listeners(saving_listeners)
         latest = self.latest_checkpoint()
-        if (
-            max_steps is not None
-            and latest is not None
-            and _step_of(latest) >= max_steps
-        ):
-            _LOG.info("Skipping training since max_steps has already saved.")
-            return self
+        if max_steps is not None:
+            done = step_of(latest)
+            if done >= max_steps:
+                _LOG.info("Skipping training since max_steps has already saved.")
+                return self
+            name = f"max_steps {max_steps} after step {done}: steps"
+            checked_steps(name, max_steps - done, iterations)
+        warm = None
+        if latest is None and self._warm_start_from is not None:
+            warm = found_checkpoint("warm_start_from", self._warm_start_from)
         with tf.Graph().as_default() as graph:
             loop, global_step = self._loop(graph, input_fn, TRAIN)
-            if latest is None and self._warm_start_from is not None:
-                tf.compat.v1.train.warm_start(self._warm_start_from)
+            if warm is not None:
+                tf.compat.v1.train.warm_start(warm)
             loss = sessions.train(
                 loop,
                 self._config,
                 sessions.Steps(global_step, steps, max_steps),
                 given,
-                saving_listeners,
+                listeners,
             )
         if loss is None:
             _LOG.warning(
@@ -307,7 +310,9 @@ class IPUEstimatorBase:
         )
 
     def _checkpoint(self, path: str | None, what: str) -> str | None:
-        path = self.latest_checkpoint() if path is None else str(path)
+        if path is not None:
+            return found_checkpoint("checkpoint_path", path)
+        path = self.latest_checkpoint()
         if path is None:
             _LOG.info(
                 "Could not find trained model in model_dir: %s, running initialization to "
@@ -373,7 +378,3 @@ def _folder(given: str | None, configured: str | None) -> str:
         folder = tempfile.mkdtemp()
         _LOG.warning("Using temporary folder as model directory: %s", folder)
     return str(folder)
-
-
-def _step_of(checkpoint: str) -> int:
-    return int(tf.train.load_variable(checkpoint, "global_step"))

@@ -102,7 +102,7 @@ def dataset_of(
 
     Raises:
         TypeError: It is not a function.
-        ValueError: It does not return a dataset.
+        ValueError: It does not return a dataset of this graph.
     """
     check_function("input_fn", input_fn)
     given = {"mode": mode, "params": params, "config": config}
@@ -114,6 +114,13 @@ def dataset_of(
             f"input_fn must return Dataset, got {type(dataset).__name__}. An IPU is fed "
             "by an infeed queue: return a tf.data.Dataset of features, or of (features, "
             "labels)."
+        )
+    made_in = getattr(dataset._variant_tensor, "graph", None)
+    if made_in is not tf.compat.v1.get_default_graph():
+        raise ValueError(
+            "input_fn must make the dataset, with all of its transformations, each time "
+            "it is called: each mode has a graph of its own, and this dataset was made "
+            "outside of it."
         )
     found: Dataset = dataset
     return found

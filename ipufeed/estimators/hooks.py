@@ -11,7 +11,8 @@ from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import Variable
 
-_Hook: Any = tf.compat.v1.train.SessionRunHook
+_train = tf.compat.v1.train
+_Hook: Any = _train.SessionRunHook
 
 
 class QueuesHook(_Hook):  # type: ignore[misc]
@@ -94,3 +95,36 @@ class StepsHook(_Hook):  # type: ignore[misc]
         self._now += self._iterations
         if self._last is not None and self._now >= self._last:
             run_context.request_stop()
+
+
+def for_loops(hook: Any, iterations: int) -> Any:
+    """Returns a hook of TensorFlow that compares the step, for runs of several steps.
+
+    Args:
+        hook: Any hook.
+        iterations: The steps of a run of the program.
+    """
+    if type(hook) is _train.StopAtStepHook:  # a subclass has methods of its own
+        return _StopHook(hook)
+    if isinstance(hook, (_train.CheckpointSaverHook, _train.StepCounterHook)):
+        hook._set_steps_per_run(iterations)
+    return hook
+
+
+class _StopHook(_Hook):  # type: ignore[misc]
+    """A StopAtStepHook that reads the step after each run.
+
+    TensorFlow's has the step of before the run and reads it again only if the next step is
+    the last: after a run of several steps it would stop a run too late.
+    """
+
+    def __init__(self, hook: Any) -> None:
+        self._hook = hook
+        self.begin = hook.begin
+        self.after_create_session = hook.after_create_session
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Requests the end at the last step."""
+        del run_values
+        last = _train.SessionRunValues(self._hook._last_step, None, None)
+        self._hook.after_run(run_context, last)

@@ -13,13 +13,16 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-from ipufeed.checks import as_int
+import tensorflow as tf
+
+from ipufeed.checks import as_int, as_number
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags.flags import read_flags
 from ipufeed.device.system import system
 from ipufeed.device.system.virtual_device import virtual_devices
 from ipufeed.errors import RefusedError
 from ipufeed.no_effect import no_effect
+from ipufeed.queues.arguments import check_prefetch_depth
 
 
 class _Fields(NamedTuple):
@@ -80,6 +83,7 @@ class IPURunConfig(_Fields):
         for name, (value, least) in counts.items():
             if as_int(name, value) < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+        check_prefetch_depth(prefetch_depth)
         needed = num_replicas * num_shards
         if ipu_options is not None:
             _check_options(ipu_options, needed, num_replicas, num_shards, ordinal)
@@ -145,6 +149,44 @@ _DISTRIBUTED = (
 )
 
 
+# The least of settings that are numbers; those in _WHOLE are integers.
+_LEAST: dict[str, float] = {
+    "save_summary_steps": 0,
+    "save_checkpoints_steps": 0,
+    "save_checkpoints_secs": 0,
+    "keep_checkpoint_max": 0,
+    "keep_checkpoint_every_n_hours": 0,
+    "log_step_count_steps": 0,
+}
+_WHOLE = {*_LEAST} - {"save_checkpoints_secs", "keep_checkpoint_every_n_hours"}
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings.
+
+    Raises:
+        TypeError, ValueError: One is of another type, or too small.
+    """
+    for name, least in _LEAST.items():
+        value = settings[name]
+        if value is None:
+            continue
+        whole = name in _WHOLE
+        if (
+            as_int(name, value, " or None") if whole else as_number(name, value)
+        ) < least:
+            raise ValueError(f"`{name}` must be at least {least} or None, got {value}.")
+    if settings["tf_random_seed"] is not None:
+        as_int("tf_random_seed", settings["tf_random_seed"], " or None")
+    session = settings["session_config"]
+    if session is not None and not isinstance(session, tf.compat.v1.ConfigProto):
+        raise TypeError(
+            "`session_config` must be a tf.compat.v1.ConfigProto or None, got "
+            f"{type(session).__name__}."
+        )
+    return settings
+
+
 class RunConfig:
     """How an estimator runs, and where it saves.
 
@@ -153,13 +195,15 @@ class RunConfig:
         master: No effect, with a warning: sessions are of this process. Default: None.
         **kwargs: Of TensorFlow's RunConfig: `model_dir` (None, a temporary folder),
             `tf_random_seed`, `save_summary_steps` (100), `save_checkpoints_steps` or
-            `save_checkpoints_secs` (600; None for both saves only at the end),
+            `save_checkpoints_secs` (600; None for both: nothing is saved, and evaluation
+            and prediction have the initial values),
             `session_config`, `keep_checkpoint_max` (5), `keep_checkpoint_every_n_hours`
             (10000) and `log_step_count_steps` (100; steps between log lines).
 
     Raises:
-        TypeError: `ipu_run_config` is of another type, or there is no such argument.
-        ValueError: Both intervals of checkpoints are given.
+        TypeError: `ipu_run_config` or a setting is of another type, or there is no such
+            argument.
+        ValueError: Both intervals of checkpoints are given, or a number is too small.
         RefusedError: An argument says how TensorFlow distributes an estimator.
     """
 
@@ -200,7 +244,7 @@ class RunConfig:
             raise ValueError(
                 "Can not provide both save_checkpoints_steps and save_checkpoints_secs."
             )
-        self._settings = _SETTINGS | kwargs
+        self._settings = _checked(_SETTINGS | kwargs)
 
     def __getattr__(self, name: str) -> Any:
         settings = self.__dict__.get("_settings", {})

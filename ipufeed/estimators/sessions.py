@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipufeed.estimators.hooks import KeepSessionHook, QueuesHook, StepsHook
+from ipufeed.estimators.checkpoints import check_variables
+from ipufeed.estimators.hooks import KeepSessionHook, QueuesHook, StepsHook, for_loops
 from ipufeed.estimators.ipu_run_config import RunConfig
 from ipufeed.estimators.loop import Loop
 from ipufeed.tf_types import Graph, Nest, Variable
@@ -66,7 +67,7 @@ def train(
     step = length.global_step
     every = config.log_step_count_steps
     steps = StepsHook(step, iterations, length.steps, length.max_steps)
-    scaffold = _scaffold(loop, config)
+    scaffold = _scaffold(loop, config, tf.train.latest_checkpoint(config.model_dir))
     all_hooks = [
         QueuesHook(loop.infeed, loop.outfeeds),
         _train.NanTensorHook(loop.loss),
@@ -91,6 +92,7 @@ def train(
         checkpoint_dir=config.model_dir,
     )
     loss = None
+    all_hooks = [for_loops(each, iterations) for each in all_hooks]
     with _train.MonitoredSession(creator, all_hooks) as session:
         while not session.should_stop():
             _, loss = session.run([loop.run, loop.loss])
@@ -280,11 +282,17 @@ def _samples(batch: Nest) -> Iterator[Nest]:
         yield tf.nest.map_structure(lambda each: each[sample], batch)  # noqa: B023
 
 
-def _scaffold(loop: Loop, config: RunConfig) -> Any:
-    """Returns the model's scaffold, or one with the saver of the configuration."""
+def _scaffold(loop: Loop, config: RunConfig, checkpoint: str | None) -> Any:
+    """Returns the model's scaffold, or one with the saver of the configuration.
+
+    Raises:
+        ValueError: That saver reads the checkpoint, which is of another model.
+    """
     scaffold = getattr(loop.spec, "scaffold", None) or _train.Scaffold()
     savers = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS)
     if not (scaffold.saver or savers):
+        if checkpoint is not None:
+            check_variables(checkpoint)
         saver = _train.Saver(
             sharded=True,
             max_to_keep=config.keep_checkpoint_max,
@@ -299,7 +307,7 @@ def _scaffold(loop: Loop, config: RunConfig) -> Any:
 def _creator(loop: Loop, config: RunConfig, checkpoint: str | None) -> Any:
     """Returns what creates a session with the variables of a checkpoint, or initial."""
     return _train.ChiefSessionCreator(
-        scaffold=_scaffold(loop, config),
+        scaffold=_scaffold(loop, config, checkpoint),
         config=config.session_config,
         checkpoint_filename_with_path=checkpoint,
     )

@@ -72,6 +72,31 @@ def test_pipeline_estimator_has_no_features():
         ),
         (lambda each: each.train(data, max_steps=0), ValueError, "max_steps > 0"),
         (
+            lambda each: each.train(data, max_steps="9"),
+            TypeError,
+            "`max_steps` must be",
+        ),
+        (
+            lambda each: each.train(data, max_steps=5),
+            ValueError,
+            r"max_steps 5 after step 0: steps \(5\) must be a multiple",
+        ),
+        (
+            lambda each: each.train(data, steps=2, saving_listeners=[1]),
+            TypeError,
+            "list of CheckpointSaverListener, got int",
+        ),
+        (
+            lambda each: each.evaluate(data, checkpoint_path="nothing/here"),
+            ValueError,
+            "`checkpoint_path` .* there is none at 'nothing/here'",
+        ),
+        (
+            lambda each: each.predict(data, checkpoint_path=3),
+            TypeError,
+            "`checkpoint_path` must be the path of a checkpoint .* got int",
+        ),
+        (
             lambda each: each.train(1, steps=2),
             TypeError,
             "`input_fn` must be a function",
@@ -126,6 +151,45 @@ def test_what_a_model_function_returns_is_checked(tmp_path, model, error, text):
     estimator = IPUEstimator(model, model_dir=str(tmp_path))
     with pytest.raises(error, match=text):
         estimator.train(data, steps=1)
+
+
+def test_dataset_is_made_in_input_fn(tmp_path):
+    with tf.Graph().as_default():
+        outside = data()
+    with pytest.raises(ValueError, match="input_fn must make the dataset"):
+        IPUEstimator(model_fn, model_dir=str(tmp_path)).train(lambda: outside, steps=1)
+
+
+def of_shape(**shapes):
+    """A model with variables of these names and shapes."""
+
+    def model(features, labels, mode):
+        weights = [v1.get_variable(*each) for each in shapes.items()]
+        loss = tf.add_n([tf.reduce_mean(each) for each in weights])
+        step = v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
+
+    return model
+
+
+def test_checkpoint_must_be_of_the_model(tmp_path):
+    """A folder is its latest checkpoint."""
+    first = IPUEstimator(of_shape(a=[2], b=[2]), model_dir=str(tmp_path))
+    first.train(data, steps=1)
+    other = IPUEstimator(of_shape(a=[3], c=[2]), model_dir=str(tmp_path))
+    text = r"of another model: 'a' has the shape \[2\], and \(3,\) in the model; .* 'c'"
+    for call in (other.train, other.evaluate):
+        with pytest.raises(ValueError, match=text):
+            call(data)
+    found = first.evaluate(data, checkpoint_path=str(tmp_path))
+    assert found["global_step"] == 1
+
+
+def test_warm_start_needs_a_checkpoint(tmp_path):
+    model = of_shape(a=[2])
+    arguments = {"model_dir": str(tmp_path), "warm_start_from": str(tmp_path)}
+    with pytest.raises(ValueError, match=r"`warm_start_from` .* there is none at"):
+        IPUEstimator(model, **arguments).train(data, steps=1)
 
 
 def test_empty_dataset_trains_nothing_and_cannot_be_evaluated(tmp_path, caplog):

@@ -326,6 +326,15 @@ def test_hooks_of_the_caller_and_of_the_model_are_called(tmp_path):
         estimator.train(input_fn, hooks=[1], steps=2)
 
 
+@pytest.mark.parametrize(("arguments", "last"), [((4, None), 4), ((None, 5), 6)])
+def test_a_hook_stops_training_at_its_step(tmp_path, arguments, last):
+    """Or at the end of the loop that has it."""
+    estimator = made(tmp_path, 2)
+    hook = v1.train.StopAtStepHook(*arguments)
+    estimator.train(input_fn, hooks=[hook], steps=10)
+    assert estimator.get_variable_value("global_step") == last
+
+
 def test_training_begins_with_the_weights_of_another_model(tmp_path):
     made(tmp_path / "a").train(input_fn, steps=5)
     config = RunConfig(model_dir=str(tmp_path / "b"))

@@ -54,6 +54,11 @@ def test_options_have_the_ipus_of_all_replicas():
         ),
         ({"ipu_options": of(1), "ordinal": 1}, ValueError, "configures 1 devices"),
         ({"iterations": 1}, TypeError, "no argument iterations"),
+        (
+            {"prefetch_depth": -1},
+            ValueError,
+            "prefetch_depth must be greater than zero",
+        ),
     ],
 )
 def test_wrong_settings_of_the_ipu_are_refused(arguments, error, text):
@@ -75,6 +80,15 @@ def test_wrong_settings_of_the_ipu_are_refused(arguments, error, text):
             {"save_checkpoints_steps": 1, "save_checkpoints_secs": 1},
             ValueError,
             "Can not provide both",
+        ),
+        ({"keep_checkpoint_max": -1}, ValueError, "`keep_checkpoint_max` must be at"),
+        ({"log_step_count_steps": "a"}, TypeError, "`log_step_count_steps` must be an"),
+        ({"save_checkpoints_secs": "a"}, TypeError, "must be a number, got str"),
+        ({"tf_random_seed": 1.5}, TypeError, "`tf_random_seed` must be an int or None"),
+        (
+            {"session_config": 1},
+            TypeError,
+            "must be a tf.compat.v1.ConfigProto or None",
         ),
     ],
 )
