@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ from ipufeed.tf_types import Dataset, Graph, Variable
 _LOG = tf.compat.v1.logging
 
 
-class IPUEstimatorBase:
+class IPUEstimatorBase(abc.ABC):
     """Trains, evaluates and predicts with a model function; see IPUEstimator.
 
     A subclass has `_ARGUMENTS`, what its model function can name, and `_build`.
@@ -89,10 +90,11 @@ class IPUEstimatorBase:
         self._params = dict(params or {})
         self._warm_start_from = warm_start_from
 
+    @abc.abstractmethod
     def _build(
         self, model: ModelFunction, dataset: Dataset, global_step: Variable
     ) -> Loop:
-        raise NotImplementedError
+        """Builds the loop of the model's mode in the current graph."""
 
     @property
     def model_dir(self) -> str:
@@ -124,7 +126,7 @@ class IPUEstimatorBase:
         """Returns the names of the variables in the latest checkpoint.
 
         Raises:
-            ValueError: There is no checkpoint.
+            ValueError: `model_dir` has no checkpoint.
         """
         return [name for name, _ in tf.train.list_variables(self._trained())]
 
@@ -135,7 +137,7 @@ class IPUEstimatorBase:
             name: The variable's name.
 
         Raises:
-            ValueError: There is no checkpoint.
+            ValueError: `model_dir` has no checkpoint.
         """
         value: np.ndarray[Any, Any] = tf.train.load_variable(self._trained(), name)
         return value

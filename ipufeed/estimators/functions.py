@@ -171,14 +171,17 @@ class ModelFunction:
         self.config = config
         self._given = {"mode": mode, "params": params, "config": config}
 
-    def __call__(self, **inputs: Nest) -> Any:
-        """Calls it with those of its arguments that it names.
+    def __call__(self, kinds: tuple[type[Any], ...], **inputs: Nest) -> Any:
+        """Calls it with those of its arguments that it names, and checks what it returns.
 
         Args:
+            kinds: The classes of its spec.
             **inputs: `features` and `labels`, or none.
 
         Raises:
-            ValueError: There are labels, and it does not take any.
+            ValueError: There are labels, and it does not take any; or the spec is of
+                another mode.
+            TypeError: It does not return a spec.
         """
         named = named_arguments(self._function)
         if inputs.get("labels") is not None and "labels" not in named:
@@ -186,4 +189,17 @@ class ModelFunction:
                 "model_fn does not take labels, but input_fn returns labels."
             )
         given = self._given | inputs
-        return self._function(**{name: given[name] for name in given if name in named})
+        spec: Any = self._function(
+            **{name: given[name] for name in given if name in named}
+        )
+        if not isinstance(spec, kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise TypeError(
+                f"model_fn must return an {names}, got {type(spec).__name__}."
+            )
+        if spec.mode != self.mode:
+            raise ValueError(
+                f"model_fn returned a spec of the mode {spec.mode!r} in the mode "
+                f"{self.mode!r}."
+            )
+        return spec

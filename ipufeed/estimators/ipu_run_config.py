@@ -201,8 +201,8 @@ class RunConfig:
             (10000) and `log_step_count_steps` (100; steps between log lines).
 
     Raises:
-        TypeError: `ipu_run_config` or a setting is of another type, or there is no such
-            argument.
+        TypeError: `ipu_run_config` or a setting is of another type, or an argument
+            is unknown.
         ValueError: Both intervals of checkpoints are given, or a number is too small.
         RefusedError: An argument says how TensorFlow distributes an estimator.
     """

@@ -5,12 +5,13 @@ Each gets what the program enqueues for each step, with all steps and replicas s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
+from ipufeed.device.program.shard_queries import dependencies
 from ipufeed.tf_types import Nest, Operation, Tensor
 
 
@@ -145,23 +146,9 @@ def after_updates(metrics: Mapping[str, Any], first_op: int) -> dict[str, Tensor
     pairs = {name: as_pair(name, metric) for name, metric in metrics.items()}
     updates = [getattr(update, "op", update) for _, update in pairs.values()]
     step = set(tf.compat.v1.get_default_graph().get_operations()[first_op:])
-    before = _ancestors(updates, step)
-    for reader in _ancestors([value.op for value, _ in pairs.values()], step) - before:
+    values = dependencies(value for value, _ in pairs.values())
+    for reader in (values & step) - dependencies(updates):
         if reader.type == "ReadVariableOp":
             reader._add_control_inputs(updates)
     with tf.control_dependencies(updates):
         return {name: tf.identity(value) for name, (value, _) in pairs.items()}
-
-
-def _ancestors(ops: Iterable[Operation], inside: set[Operation]) -> set[Operation]:
-    """Returns ops and those that they depend on, of those in a set."""
-    found: set[Operation] = set()
-    left = list(ops)
-    while left:
-        op = left.pop()
-        if op in found or op not in inside:
-            continue
-        found.add(op)
-        left += [tensor.op for tensor in op.inputs]
-        left += list(op.control_inputs)
-    return found

@@ -42,7 +42,7 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
     specs: list[IPUPipelineEstimatorSpec] = []
 
     def program() -> Operation:
-        spec = _spec_of(model)
+        spec = model((IPUPipelineEstimatorSpec,))
         specs.append(spec)
         made = pipeline(
             spec.computational_stages,
@@ -88,21 +88,6 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
     assert spec.eval_metrics_fn is not None  # checked by the spec
     metrics = HostMetrics(spec.eval_metrics_fn, specs_of, replicated)
     return Loop(run=run, results={"metrics": arguments}, metrics=metrics, **common)
-
-
-def _spec_of(model: ModelFunction) -> IPUPipelineEstimatorSpec:
-    spec = model()
-    if not isinstance(spec, IPUPipelineEstimatorSpec):
-        raise TypeError(
-            "model_fn must return an IPUPipelineEstimatorSpec, got "
-            f"{type(spec).__name__}."
-        )
-    if spec.mode != model.mode:
-        raise ValueError(
-            f"model_fn returned a spec of the mode {spec.mode!r} in the mode "
-            f"{model.mode!r}."
-        )
-    return spec
 
 
 def _repeats(spec: IPUPipelineEstimatorSpec, iterations: int) -> int:

@@ -49,18 +49,8 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
 def _spec_of(model: ModelFunction, elements: tuple[Nest, ...], named: Nest) -> Any:
     """Calls the model function with an element."""
     features, labels = features_and_labels(elements, named)
-    spec = model(features=features, labels=labels)
-    if not isinstance(spec, (IPUEstimatorSpec, EstimatorSpec)):
-        raise TypeError(
-            "model_fn must return an IPUEstimatorSpec or a tf.estimator.EstimatorSpec, got "
-            f"{type(spec).__name__}."
-        )
-    if spec.mode != model.mode:
-        raise ValueError(
-            f"model_fn returned a spec of the mode {spec.mode!r} in the mode "
-            f"{model.mode!r}."
-        )
-    return spec
+    kinds = (IPUEstimatorSpec, EstimatorSpec)
+    return model(kinds, features=features, labels=labels)
 
 
 def _training(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop:
