@@ -71,12 +71,30 @@ def on_host(features, labels, mode):
     )
 
 
-@pytest.mark.parametrize("model_fn", [on_ipu, on_host])
-def test_metrics_equal_those_of_a_session(tmp_path, model_fn):
+def made(folder, iterations, model_fn):
     options = IPUConfig()
     options.auto_select_ipus = 1
-    config = RunConfig(IPURunConfig(5, ipu_options=options), model_dir=str(tmp_path))
-    found = IPUEstimator(model_fn, config=config).evaluate(data)
+    config = IPURunConfig(iterations, ipu_options=options)
+    config = RunConfig(config, model_dir=str(folder))
+    return IPUEstimator(model_fn, config=config)
+
+
+@pytest.mark.parametrize("model_fn", [on_ipu, on_host])
+def test_metrics_equal_those_of_a_session(tmp_path, model_fn):
+    found = made(tmp_path, 5, model_fn).evaluate(data)
     expected = on_cpu()
     for name in found.keys() - {"loss", "global_step"}:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, err_msg=name)
+
+
+def test_evaluation_has_as_many_steps_as_requested(tmp_path):
+    def model(features, labels, mode):
+        seen = v1.get_local_variable("seen", [], initializer=v1.zeros_initializer())
+        value = seen.read_value()
+        return tf.estimator.EstimatorSpec(
+            mode,
+            loss=tf.reduce_sum(features),
+            eval_metric_ops={"steps": (value, seen.assign_add(1.0))},
+        )
+
+    assert made(tmp_path, 2, model).evaluate(data, steps=4)["steps"] == 4

@@ -394,16 +394,3 @@ def test_features_can_be_a_dict(tmp_path):
 
     found = list(made(tmp_path, 5, model).predict(data))
     np.testing.assert_array_equal(found, TARGETS)
-
-
-def test_evaluation_has_as_many_steps_as_requested(tmp_path):
-    def model(features, labels, mode):
-        seen = v1.get_local_variable("seen", [], initializer=v1.zeros_initializer())
-        value = seen.read_value()
-        return tf.estimator.EstimatorSpec(
-            mode,
-            loss=tf.reduce_sum(features),
-            eval_metric_ops={"steps": (value, seen.assign_add(1.0))},
-        )
-
-    assert made(tmp_path, 2, model).evaluate(input_fn, steps=4)["steps"] == 4
