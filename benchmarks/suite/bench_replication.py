@@ -4,9 +4,9 @@ The yardstick is four bare iterators, one after the other: GetNext in C++ on the
 finalised dataset, for as many elements in all. Its elements take 1 ms each, asleep, so
 that the ratio does not depend on the machine's other load.
 
-    track_feeder_overhead    seconds of the replicas / seconds of the iterators - 1, in %
-    time_exchange_1000_...   a thousand all-reduces of 64 bytes by four replicas
-    time_exchange_100_...    a hundred of 1 MiB
+    track_feeder_overhead      seconds of the replicas / seconds of the iterators - 1, in %
+    time_all_reduce_1000_...   a thousand all-reduces of 64 bytes by four replicas
+    time_all_reduce_100_...    a hundred of 1 MiB
 """
 
 from benchmarks import feeds, iterate
@@ -56,8 +56,8 @@ class Replication:
 
     track_feeder_overhead.unit = "%"
 
-    def time_exchange_1000_of_64_bytes(self):
+    def time_all_reduce_1000_of_64_bytes(self):
         self.small(1000)
 
-    def time_exchange_100_of_1_mb(self):
+    def time_all_reduce_100_of_1_mb(self):
         self.large(100)

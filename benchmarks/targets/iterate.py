@@ -3,11 +3,14 @@
 import operator
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 from benchmarks import pipelines
 from benchmarks.iterate import bare, loop, through
 from benchmarks.targets import Row, comparison, row
+
+LESS_CPU = 15
 
 
 def rows(quick: bool) -> list[Row]:
@@ -33,16 +36,17 @@ def tiny(repeats: int, elements: int) -> list[Row]:
         ours.append(through(dataset, elements))
         floor.append(bare(dataset, elements))
         python.append(loop(dataset, elements // 20))
+    loops = [cost.cpu for cost in python]
+    what = "tiny elements: less CPU than `for x in dataset`"
+    less = ("x", operator.truediv, loops)
+    found = comparison(what, "at least", LESS_CPU, *less, [cost.cpu for cost in ours])
+    bare_loop = comparison(
+        "    the bare loop, as much less", "", 0, *less, [cost.cpu for cost in floor]
+    )
     return [
-        comparison(
-            "tiny elements: less CPU than `for x in dataset`",
-            "at least",
-            15,
-            "x",
-            operator.truediv,
-            [cost.cpu for cost in python],
-            [cost.cpu for cost in ours],
-        ),
+        # Python's and the bare loop's costs have another ratio on each machine.
+        replace(found, slack=max(1.0, LESS_CPU / bare_loop.median)),
+        bare_loop,
         comparison(
             "tiny elements: time above a bare C++ GetNext loop",
             "at most",
@@ -89,7 +93,7 @@ def records(repeats: int, elements: int) -> list[Row]:
     arguments = ("x", operator.truediv, ours, drained)
     return [
         comparison(what, "at least", 0.85, *arguments),
-        comparison("    and", "at most", 1.15, *arguments),
+        comparison("    the same, from above", "at most", 1.15, *arguments),
     ]
 
 
