@@ -82,6 +82,25 @@ class Dataset(Protocol):
         """Returns it with other options."""
 
 
+class SessionHook(Protocol):
+    """A tf.compat.v1.train.SessionRunHook."""
+
+    def begin(self) -> None:
+        """Called when the graph is complete but for the hook's own ops."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Called with each new session."""
+
+    def before_run(self, run_context: Any) -> Any:
+        """Returns what the run is to fetch for the hook."""
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Called with what was fetched."""
+
+    def end(self, session: Any) -> None:
+        """Called at the end, before the session is closed."""
+
+
 # Any: TensorFlow ships no types, and these are passed on to TensorFlow as they are.
 Tensor = Any  # a tf.Tensor
 Operation = Any  # a tf.Operation

@@ -126,6 +126,8 @@ TYPED = {
     "dataset": ("ipufeed/benchmark", "ipufeed/device", "ipufeed/queues"),
     "infeed_queue": ("ipufeed/benchmark", "ipufeed/device", "ipufeed/parallel"),
     "outfeed_queue": ("ipufeed/parallel",),
+    "hook": ("ipufeed/estimators",),
+    "session": ("ipufeed/estimators",),
 }
 # Functions that check what a caller has given may get anything.
 ANYTHING_GOES = {

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.checks import as_int
-from ipufeed.tf_types import Nest, Operation, Tensor
+from ipufeed.tf_types import Nest, Operation, SessionHook, Tensor
 
 TRAIN, EVAL, PREDICT = MODES = ("train", "eval", "infer")
 
@@ -76,7 +76,9 @@ def _as_scalar(loss: Tensor) -> Tensor:
     return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
 
 
-def check_hooks(name: str, hooks: Iterable[Any] | None) -> tuple[Any, ...]:
+def check_hooks(
+    name: str, hooks: Iterable[SessionHook] | None
+) -> tuple[SessionHook, ...]:
     """Returns the hooks as a tuple.
 
     Raises:

@@ -38,7 +38,7 @@ from ipufeed.estimators.ipu_run_config import IPURunConfig, RunConfig
 from ipufeed.estimators.loop import CPU, Loop
 from ipufeed.keras.changes.graphs import own_names
 from ipufeed.ops.refused import Refused
-from ipufeed.tf_types import Dataset, Graph, Variable
+from ipufeed.tf_types import Dataset, Graph, SessionHook, Variable
 
 _LOG = tf.compat.v1.logging
 
@@ -154,7 +154,7 @@ class IPUEstimatorBase(abc.ABC):
     def train(
         self,
         input_fn: Callable[..., Any],
-        hooks: Sequence[Any] | None = None,
+        hooks: Sequence[SessionHook] | None = None,
         steps: int | None = None,
         max_steps: int | None = None,
         saving_listeners: Sequence[Any] | None = None,
@@ -226,7 +226,7 @@ class IPUEstimatorBase(abc.ABC):
         self,
         input_fn: Callable[..., Any],
         steps: int | None = None,
-        hooks: Sequence[Any] | None = None,
+        hooks: Sequence[SessionHook] | None = None,
         checkpoint_path: str | None = None,
         name: str | None = None,
     ) -> dict[str, Any]:
@@ -270,7 +270,7 @@ class IPUEstimatorBase(abc.ABC):
         self,
         input_fn: Callable[..., Any],
         predict_keys: str | Sequence[str] | None = None,
-        hooks: Sequence[Any] | None = None,
+        hooks: Sequence[SessionHook] | None = None,
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
         num_predictions: int | None = None,

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ipufeed.estimators.checks import checked_steps
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
-from ipufeed.tf_types import Variable
+from ipufeed.tf_types import Session, SessionHook, Variable
 
 _train = tf.compat.v1.train
 _Hook: Any = _train.SessionRunHook
@@ -27,12 +27,12 @@ class QueuesHook(_Hook):  # type: ignore[misc]
         self._initializer = infeed.initializer
         self._deleters = [infeed.deleter, *(each.deleter for each in outfeeds)]
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: Session, coord: Any) -> None:
         """Runs the initializer."""
         del coord
         session.run(self._initializer)
 
-    def end(self, session: Any) -> None:
+    def end(self, session: Session) -> None:
         """Runs the deleters."""
         session.run(self._deleters)
 
@@ -44,9 +44,9 @@ class KeepSessionHook(_Hook):  # type: ignore[misc]
         session: The tf.compat.v1.Session.
     """
 
-    session: Any = None
+    session: Session = None
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: Session, coord: Any) -> None:
         """Keeps it."""
         del coord
         self.session = session
@@ -75,7 +75,7 @@ class StepsHook(_Hook):  # type: ignore[misc]
         self._last = max_steps
         self._now = 0
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: Session, coord: Any) -> None:
         """Finds the last step.
 
         Raises:
@@ -97,11 +97,11 @@ class StepsHook(_Hook):  # type: ignore[misc]
             run_context.request_stop()
 
 
-def for_loops(hook: Any, iterations: int) -> Any:
+def for_loops(hook: SessionHook, iterations: int) -> SessionHook:
     """Returns a hook of TensorFlow that compares the step, for runs of several steps.
 
     Args:
-        hook: Any hook.
+        hook: SessionHook hook.
         iterations: The steps of a run of the program.
     """
     if type(hook) is _train.StopAtStepHook:  # a subclass has methods of its own
@@ -118,8 +118,8 @@ class _StopHook(_Hook):  # type: ignore[misc]
     the last: after a run of several steps it would stop a run too late.
     """
 
-    def __init__(self, hook: Any) -> None:
-        self._hook = hook
+    def __init__(self, hook: SessionHook) -> None:
+        self._hook: Any = hook  # a StopAtStepHook, with what is private in it
         self.begin = hook.begin
         self.after_create_session = hook.after_create_session
 

@@ -27,7 +27,7 @@ from ipufeed.queues.arguments import check_prefetch_depth
 
 class _Fields(NamedTuple):
     iterations_per_loop: int
-    ipu_options: Any
+    ipu_options: IPUConfig | None
     num_replicas: int
     num_shards: int
     ordinal: int
@@ -59,7 +59,7 @@ class IPURunConfig(_Fields):
     def __new__(
         cls,
         iterations_per_loop: int = 1,
-        ipu_options: Any = None,
+        ipu_options: IPUConfig | None = None,
         num_replicas: int = 1,
         num_shards: int = 1,
         ordinal: int = 0,
@@ -104,7 +104,7 @@ class IPURunConfig(_Fields):
 
 
 def _check_options(
-    options: Any, needed: int, num_replicas: int, num_shards: int, ordinal: int
+    options: IPUConfig, needed: int, num_replicas: int, num_shards: int, ordinal: int
 ) -> None:
     try:
         config: IPUConfig = system._as_config(options)

@@ -12,16 +12,16 @@ import numpy as np
 import tensorflow as tf
 
 from ipufeed.device.program.shard_queries import dependencies
-from ipufeed.tf_types import Nest, Operation, Tensor
+from ipufeed.tf_types import Nest, Operation, Session, Tensor
 
 
 class Metrics(Protocol):
     """Metrics that are updated with the results of steps."""
 
-    def add(self, session: Any, results: Nest) -> None:
+    def add(self, session: Session, results: Nest) -> None:
         """Adds the results of some steps: arrays [steps, ...]."""
 
-    def values(self, session: Any) -> dict[str, Any]:
+    def values(self, session: Session) -> dict[str, Any]:
         """Returns the value of each metric."""
 
 
@@ -37,7 +37,7 @@ class DeviceMetrics:
         self._replicated = replicated
         self._last: dict[str, Any] = {}
 
-    def add(self, session: Any, results: Nest) -> None:
+    def add(self, session: Session, results: Nest) -> None:
         """See Metrics; `results` is a dict from a name to the values of the steps."""
         del session
         for name, values in results.items():
@@ -45,7 +45,7 @@ class DeviceMetrics:
                 last = values[-1]
                 self._last[name] = np.mean(last, axis=0) if self._replicated else last
 
-    def values(self, session: Any) -> dict[str, Any]:
+    def values(self, session: Session) -> dict[str, Any]:
         """See Metrics."""
         del session
         return self._last
@@ -86,7 +86,7 @@ class HostMetrics:
         self._values = {name: value for name, (value, _) in pairs.items()}
         self._updates = [update for _, update in pairs.values()]
 
-    def add(self, session: Any, results: Nest) -> None:
+    def add(self, session: Session, results: Nest) -> None:
         """See Metrics; `results` has the structure of the specs."""
         inputs = tf.nest.flatten(self._inputs)
         arrays = tf.nest.flatten(results)
@@ -95,7 +95,7 @@ class HostMetrics:
         for step in zip(*arrays, strict=True):
             session.run(self._updates, dict(zip(inputs, step, strict=True)))
 
-    def values(self, session: Any) -> dict[str, Any]:
+    def values(self, session: Session) -> dict[str, Any]:
         """See Metrics."""
         found: dict[str, Any] = session.run(self._values)
         return found

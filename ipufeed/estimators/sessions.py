@@ -15,7 +15,7 @@ from ipufeed.estimators.checkpoints import check_variables
 from ipufeed.estimators.hooks import KeepSessionHook, QueuesHook, StepsHook, for_loops
 from ipufeed.estimators.ipu_run_config import RunConfig
 from ipufeed.estimators.loop import Loop
-from ipufeed.tf_types import Graph, Nest, Variable
+from ipufeed.tf_types import Graph, Nest, Session, SessionHook, Variable
 
 _LOG = tf.compat.v1.logging
 _train = tf.compat.v1.train
@@ -55,7 +55,7 @@ def train(
     loop: Loop,
     config: RunConfig,
     length: Steps,
-    hooks: Sequence[Any],
+    hooks: Sequence[SessionHook],
     listeners: Sequence[Any] | None,
 ) -> float | None:
     """Runs the loop until the last step, or the end of the dataset.
@@ -130,7 +130,7 @@ def evaluate(
     global_step: Variable,
     checkpoint: str | None,
     runs: int | None,
-    hooks: Sequence[Any],
+    hooks: Sequence[SessionHook],
 ) -> dict[str, Any]:
     """Runs the loop a number of times, or until the end of the dataset.
 
@@ -187,7 +187,7 @@ def predict(
     loop: Loop,
     config: RunConfig,
     checkpoint: str | None,
-    hooks: Sequence[Any],
+    hooks: Sequence[SessionHook],
     yields: Yields,
 ) -> Iterator[Any]:
     """Runs the loop as predictions are taken, until the end of the dataset.
@@ -238,7 +238,9 @@ def _keys(structure: Nest, keys: str | Sequence[str] | None) -> list[str] | None
     return found
 
 
-def _results(loop: Loop, session: Any, kept: Any, most: int | None) -> Iterator[Nest]:
+def _results(
+    loop: Loop, session: Session, kept: KeepSessionHook, most: int | None
+) -> Iterator[Nest]:
     """Yields the results of each run; also of one in which the dataset ends."""
     for _ in itertools.count() if most is None else range(most):
         if session.should_stop():

@@ -21,7 +21,7 @@ from ipufeed.estimators.checks import (
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod as Reduction,
 )
-from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor
+from ipufeed.tf_types import Nest, NestFunction, Operation, SessionHook, Tensor
 
 
 class _Fields(NamedTuple):
@@ -32,9 +32,9 @@ class _Fields(NamedTuple):
     eval_metric_ops: dict[str, Any] | None
     eval_metrics: tuple[Callable[..., Any], Nest] | None
     host_call: tuple[Callable[..., Any], Nest] | None
-    training_hooks: tuple[Any, ...]
-    evaluation_hooks: tuple[Any, ...]
-    prediction_hooks: tuple[Any, ...]
+    training_hooks: tuple[SessionHook, ...]
+    evaluation_hooks: tuple[SessionHook, ...]
+    prediction_hooks: tuple[SessionHook, ...]
 
 
 class IPUEstimatorSpec(_Fields):
@@ -72,9 +72,9 @@ class IPUEstimatorSpec(_Fields):
         eval_metric_ops: Mapping[str, Any] | None = None,
         eval_metrics: tuple[Callable[..., Any], Nest] | None = None,
         host_call: tuple[Callable[..., Any], Nest] | None = None,
-        training_hooks: Sequence[Any] | None = None,
-        evaluation_hooks: Sequence[Any] | None = None,
-        prediction_hooks: Sequence[Any] | None = None,
+        training_hooks: Sequence[SessionHook] | None = None,
+        evaluation_hooks: Sequence[SessionHook] | None = None,
+        prediction_hooks: Sequence[SessionHook] | None = None,
     ) -> IPUEstimatorSpec:
         """Checks the arguments; see the class."""
         loss = check_spec("IPUEstimatorSpec", mode, predictions, loss, train_op)
@@ -119,9 +119,9 @@ class _PipelineFields(NamedTuple):
     optimizer_function: NestFunction | None
     device_mapping: Sequence[Any] | None
     loss_accumulator_dtype: Any
-    training_hooks: tuple[Any, ...]
-    evaluation_hooks: tuple[Any, ...]
-    prediction_hooks: tuple[Any, ...]
+    training_hooks: tuple[SessionHook, ...]
+    evaluation_hooks: tuple[SessionHook, ...]
+    prediction_hooks: tuple[SessionHook, ...]
     reduction_method: Reduction | str
     pipeline_op_kwargs: dict[str, Any]
 
@@ -164,9 +164,9 @@ class IPUPipelineEstimatorSpec(_PipelineFields):
         optimizer_function: NestFunction | None = None,
         device_mapping: Sequence[Any] | None = None,
         loss_accumulator_dtype: Any = None,
-        training_hooks: Sequence[Any] | None = None,
-        evaluation_hooks: Sequence[Any] | None = None,
-        prediction_hooks: Sequence[Any] | None = None,
+        training_hooks: Sequence[SessionHook] | None = None,
+        evaluation_hooks: Sequence[SessionHook] | None = None,
+        prediction_hooks: Sequence[SessionHook] | None = None,
         reduction_method: Reduction | str = Reduction.SUM,
         **pipeline_op_kwargs: Any,
     ) -> IPUPipelineEstimatorSpec:

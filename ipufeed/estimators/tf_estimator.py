@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ipufeed.estimators.checks import check_hooks, check_spec
 from ipufeed.ops.refused import Refused
-from ipufeed.tf_types import Nest, Operation, Tensor
+from ipufeed.tf_types import Nest, Operation, SessionHook, Tensor
 
 HOOKS = (
     *("CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook"),
@@ -59,11 +59,11 @@ class _Fields(NamedTuple):
     train_op: Tensor | Operation | None
     eval_metric_ops: dict[str, Any]
     export_outputs: Any
-    training_chief_hooks: tuple[Any, ...]
-    training_hooks: tuple[Any, ...]
+    training_chief_hooks: tuple[SessionHook, ...]
+    training_hooks: tuple[SessionHook, ...]
     scaffold: Any
-    evaluation_hooks: tuple[Any, ...]
-    prediction_hooks: tuple[Any, ...]
+    evaluation_hooks: tuple[SessionHook, ...]
+    prediction_hooks: tuple[SessionHook, ...]
 
 
 class EstimatorSpec(_Fields):
@@ -96,11 +96,11 @@ class EstimatorSpec(_Fields):
         train_op: Tensor | Operation | None = None,
         eval_metric_ops: Mapping[str, Any] | None = None,
         export_outputs: Any = None,
-        training_chief_hooks: Sequence[Any] | None = None,
-        training_hooks: Sequence[Any] | None = None,
+        training_chief_hooks: Sequence[SessionHook] | None = None,
+        training_hooks: Sequence[SessionHook] | None = None,
         scaffold: Any = None,
-        evaluation_hooks: Sequence[Any] | None = None,
-        prediction_hooks: Sequence[Any] | None = None,
+        evaluation_hooks: Sequence[SessionHook] | None = None,
+        prediction_hooks: Sequence[SessionHook] | None = None,
     ) -> EstimatorSpec:
         """Checks the arguments; see the class."""
         loss = check_spec("EstimatorSpec", mode, predictions, loss, train_op)
