@@ -10,6 +10,8 @@ from helpers import DEADLOCK_S, sleeping
 from warning_codes import codes
 
 from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.measuring import measure as measurement
+from ipufeed.benchmark.measuring import run
 
 
 def test_measuring_does_not_change_the_dataset():
@@ -164,26 +166,38 @@ def test_shares_are_of_the_time_that_they_belong_to():
     assert 0 <= result.queue["starved_share"] + result.queue["blocked_share"] <= 2
 
 
+def with_other_times(monkeypatch, change):
+    """Changes what the native op has measured before Python reads it."""
+
+    def changed(dataset, attributes, on_progress):
+        raw, interruption = run.run_measurement(dataset, attributes, on_progress)
+        change(raw)
+        return raw, interruption
+
+    monkeypatch.setattr(measurement, "run_measurement", changed)
+
+
 def test_the_fractions_of_the_queue_are_of_the_window_in_which_waits_count(monkeypatch):
     """What the room for the copies took, before it, is in neither."""
-    from ipufeed.benchmark.measuring import measure as measurement
-    from ipufeed.benchmark.measuring import run
 
-    def late(dataset, attributes, on_progress):
-        raw, interruption = run.run_measurement(dataset, attributes, on_progress)
+    def late(raw):
         counters = raw.counters
         counters["first_ns"] = counters["steady_ns"] - 10**10
         counters["starved_ns"] = (counters["finished_ns"] - counters["steady_ns"]) // 2
-        return raw, interruption
 
-    monkeypatch.setattr(measurement, "run_measurement", late)
+    with_other_times(monkeypatch, late)
     result = measure(sleeping(0.01), Settings(seconds=0.2))
 
     assert result.queue["starved_share"] == pytest.approx(0.5, abs=0.001)
 
 
-def test_a_short_run_is_no_more_than_a_magnitude():
+def test_a_short_run_is_no_more_than_a_magnitude(monkeypatch):
     """A millisecond gives a rate with a warning, and no cause is blamed for it."""
+
+    def in_a_millisecond(raw):
+        raw.stamps[:] = raw.stamps[0] + 1000 * np.arange(1000)
+
+    with_other_times(monkeypatch, in_a_millisecond)
     result = measure(tf.data.Dataset.range(1000))
 
     assert "short_run" in codes(result)
