@@ -30,16 +30,18 @@ def variables_outside() -> Iterator[None]:
     """
     import tensorflow as tf
 
-    program = program_graph()
-    if program is None:
+    if tf.executing_eagerly():
         yield
         return
+    program = program_graph()
 
     def make(next_creator: Callable[..., Variable], **arguments: object) -> Variable:
         # Keras converts a number to a tensor first, which belongs to the function.
         known = tf.get_static_value(arguments.get("initial_value"))
         if known is not None:
             arguments["initial_value"] = known
+        if program is None:
+            return next_creator(**arguments)
         arguments["experimental_enable_variable_lifting"] = False
         with tf.init_scope():
             variable = next_creator(**arguments)

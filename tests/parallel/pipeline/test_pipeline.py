@@ -189,6 +189,32 @@ def test_keras_optimizers_update_in_their_own_order_in_version_1(optimizer, weig
 
 
 @pytest.mark.parametrize("style", ["graph", "function"])
+@pytest.mark.usefixtures("clean_system")
+def test_a_keras_optimizer_may_be_made_in_the_optimizer_function(style):
+    """Its state is made outside of the program: it goes on with the next execution."""
+    with on(2, style) as ready:
+        weight = ready.variable(np.float32(2.0), "weight")
+        outfeed = IPUOutfeedQueue()
+
+        def net(x):
+            return pipeline(
+                [lambda x: x * weight, lambda x: x + 1.0],
+                4,
+                repeat_count=2,
+                inputs=[x],
+                outfeed_queue=outfeed,
+                optimizer_function=lambda loss: OptimizerFunctionOutput(
+                    tf.keras.optimizers.SGD(0.1, momentum=0.9), loss, variables=[weight]
+                ),
+            )
+
+        ready.run(net, np.float32(1.0))
+
+        # Gradients of 4 in two updates: 0.4, and 0.9 * 0.4 + 0.4.
+        assert ready.read(weight) == pytest.approx(2.0 - 0.4 - 0.76)
+
+
+@pytest.mark.parametrize("style", ["graph", "function"])
 @pytest.mark.parametrize("only", [False, True])
 @pytest.mark.usefixtures("clean_system")
 def test_a_variable_that_the_loss_does_not_use_has_a_gradient_of_zeros(style, only):
