@@ -11,6 +11,7 @@ import tensorflow as tf
 from ipufeed.checks import as_int, check_function
 from ipufeed.estimators.checks import EVAL, PREDICT, TRAIN
 from ipufeed.estimators.ipu_run_config import RunConfig
+from ipufeed.estimators.session_ops import check_ops_of_session
 from ipufeed.tf_types import Dataset, Nest
 
 BATCH_SIZE = "batch_size"
@@ -179,8 +180,8 @@ class ModelFunction:
             **inputs: `features` and `labels`, or none.
 
         Raises:
-            ValueError: There are labels, and it does not take any; or the spec is of
-                another mode.
+            ValueError: There are labels, and it does not take any; the spec is of another
+                mode; or what the session runs is a part of the program.
             TypeError: It does not return a spec.
         """
         named = named_arguments(self._function)
@@ -202,4 +203,5 @@ class ModelFunction:
                 f"model_fn returned a spec of the mode {spec.mode!r} in the mode "
                 f"{self.mode!r}."
             )
+        check_ops_of_session(getattr(spec, "scaffold", None))
         return spec

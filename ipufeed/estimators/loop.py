@@ -85,7 +85,7 @@ def refuse_increments(global_step: Variable) -> None:
     """Raises ValueError if an op of the current graph changes the global step."""
     graph = tf.compat.v1.get_default_graph()
     for op in graph.get_operations():
-        if op.type not in _ASSIGNS or op == global_step.initializer:
+        if op.type not in _ASSIGNS or op == global_step.initializer or _restores(op):
             continue
         if _source(op.inputs[0], graph) is global_step.handle:
             raise ValueError(
@@ -94,6 +94,14 @@ def refuse_increments(global_step: Variable) -> None:
                 "each run. Leave out the `global_step` argument of `minimize` or "
                 "`apply_gradients`."
             )
+
+
+def _restores(assign: Operation) -> bool:
+    """Whether an op assigns what a tf.compat.v1.train.Saver reads from a checkpoint."""
+    value = assign.inputs[-1].op
+    while value.type == "Identity":
+        value = value.inputs[0].op
+    return bool(value.type == "RestoreV2")
 
 
 def _source(tensor: Tensor, graph: Graph) -> Tensor:

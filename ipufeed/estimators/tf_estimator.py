@@ -104,6 +104,11 @@ class EstimatorSpec(_Fields):
     ) -> EstimatorSpec:
         """Checks the arguments; see the class."""
         loss = check_spec("EstimatorSpec", mode, predictions, loss, train_op)
+        if not isinstance(scaffold, (tf.compat.v1.train.Scaffold, type(None))):
+            raise TypeError(
+                "`scaffold` must be a tf.compat.v1.train.Scaffold or None, got "
+                f"{type(scaffold).__name__}."
+            )
         return super().__new__(
             cls,
             mode=mode,
