@@ -111,7 +111,7 @@ ALLOWED = {
     # Graphcore's operations.
     "ops.codelets": {"tf_types"},
     "ops.host": {"checks", "process_state", "tf_types"},
-    "ops.quarter": {"tf_types"},
+    "ops.quarter": {"checks", "tf_types"},
     "ops.losses": {"checks", "device.program", "tf_types"},
     "ops": {
         *("ops.codelets", "ops.host", "ops.losses", "parallel.pipeline"),

@@ -146,3 +146,44 @@ def test_quarter_tensors():
         f8.canonicalise_input(tf.ones([2]), name="lhs")
     with pytest.raises(ValueError, match="`rhs` of f8_matmul must have 2 or 3"):
         f8.f8_matmul(tf.ones([2, 2]), tf.ones([2]))
+
+
+def test_operands_that_are_not_tensors():
+    """Lists and arrays are numbers, as for TensorFlow's own product."""
+    numbers = [[1.0, 2.0], [3.0, 4.0]]
+    packed = f8.convert_to_f8(numbers, f8.create_metadata(f8.Format.F143))
+    for left, right in ((numbers, numbers), (packed, numbers), (numbers, packed)):
+        assert np.array_equal(f8.f8_matmul(left, right), [[7.0, 10.0], [15.0, 22.0]])
+
+
+METADATA = f8.create_metadata(f8.Format.F143)
+REFUSED = {
+    "an operand": (lambda: f8.f8_matmul(None, [[1.0]]), ".lhs. must be a"),
+    "codes": (
+        lambda: f8.convert_to_f8(f8.QuarterTensor(np.uint8([1]), METADATA), METADATA),
+        "`values` must be numbers, .*convert_from_f8",
+    ),
+    "metadata": (
+        lambda: f8.convert_to_f8([1.0], np.uint8([1])),
+        r"`metadata` must be a scalar.*shape \(1,\).*create_metadata",
+    ),
+    "packed": (
+        lambda: f8.convert_from_f8(np.float32([1.0])),
+        "`packed_input` must be a QuarterTensor .* got ndarray.*convert_to_f8",
+    ),
+    "a format": (
+        lambda: f8.create_metadata("F143"),
+        "`fmt` must be Format.F143 or Format.F152, got 'F143'",
+    ),
+    "a scale": (
+        lambda: f8.create_metadata(f8.Format.F143, 1.5),
+        "`scale` must be an int",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name):
+    call, text = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=text):
+        call()

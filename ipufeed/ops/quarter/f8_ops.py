@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipufeed.checks import as_int, as_tensor
 from ipufeed.ops.quarter import codes
 from ipufeed.tf_types import DType, NestFunction, Shape, Tensor, TensorLike
 
@@ -37,11 +38,15 @@ def create_metadata(fmt: Format, scale: int = 0) -> np.uint8:
 
     Raises:
         ValueError: Another format or scale.
+        TypeError: The scale is not an integer.
     """
-    if not -32 <= int(scale) <= 31:
+    scale = as_int("scale", scale)
+    if not -32 <= scale <= 31:
         raise ValueError(f"`scale` must be in [-32, 31], got {scale}.")
+    if fmt not in list(Format):
+        raise ValueError(f"`fmt` must be Format.F143 or Format.F152, got {fmt!r}.")
     is_f143 = Format(fmt) is Format.F143
-    return np.uint8((codes.IS_F143 if is_f143 else 0) | (int(scale) & codes.SCALE_BITS))
+    return np.uint8((codes.IS_F143 if is_f143 else 0) | (scale & codes.SCALE_BITS))
 
 
 class QuarterTensor:
@@ -122,8 +127,22 @@ def convert_to_f8(
         values: Floats; too large ones saturate, NaN becomes the code 0x80.
         metadata: See create_metadata; it may be a tensor.
         name: The op's name.
+
+    Raises:
+        TypeError: The values are a QuarterTensor already.
+        ValueError: The metadata are not a scalar.
     """
+    if isinstance(values, QuarterTensor):
+        raise TypeError(
+            "`values` must be numbers, got a QuarterTensor, which holds codes: give it to "
+            "convert_from_f8 first."
+        )
     metadata = tf.convert_to_tensor(metadata, tf.uint8)
+    if metadata.shape.rank:
+        raise ValueError(
+            f"`metadata` must be a scalar of uint8, got the shape {metadata.shape}: use "
+            "create_metadata."
+        )
     with tf.name_scope(name or "convert_to_f8"):
         half = tf.cast(tf.cast(values, tf.float16), tf.float32)
         return QuarterTensor(codes.encode(half, metadata), metadata)
@@ -138,7 +157,16 @@ def convert_from_f8(
         packed_input: A QuarterTensor, or a list of codes and metadata.
         dtype: The result's dtype.
         name: The op's name.
+
+    Raises:
+        TypeError: It is neither.
     """
+    is_pair = isinstance(packed_input, (list, tuple)) and len(packed_input) == 2
+    if not is_pair and not isinstance(packed_input, QuarterTensor):
+        raise TypeError(
+            "`packed_input` must be a QuarterTensor or a list of codes and metadata, got "
+            f"{type(packed_input).__name__}: use convert_to_f8."
+        )
     data, metadata = packed_input
     with tf.name_scope(name or "convert_from_f8"):
         return tf.cast(codes.decode(data, metadata), dtype)
@@ -193,6 +221,10 @@ def f8_matmul(lhs: TensorLike, rhs: TensorLike, name: str = "f8_matmul") -> Tens
     Raises:
         ValueError: Another rank.
     """
+    lhs, rhs = (
+        each if isinstance(each, QuarterTensor) else as_tensor(which, each)
+        for each, which in ((lhs, "lhs"), (rhs, "rhs"))
+    )
     for operand, which in ((lhs, "lhs"), (rhs, "rhs")):
         if len(operand.shape) not in (2, 3):
             raise ValueError(
