@@ -150,3 +150,8 @@ def test_a_run_initializes_no_variable_that_the_program_makes(
 
     assert results == [11, 12, 13]
     assert calls == [1]
+
+
+def test_initializers_are_moved_in_a_graph():
+    with pytest.raises(TypeError, match=r"`graph` must be a tf.Graph, or None .*int"):
+        move_variable_initialization_to_cpu(3)

@@ -164,7 +164,8 @@ def check(config: IPUConfig, use_ipu_model: bool) -> None:
     # Lists and dicts may have been changed in place since they were checked.
     for metadata, value in config.attributes():
         metadata.check_type(value)
-        if isinstance(value, int) and metadata.name != "select_ipus":
+        # Both may also be lists: _check_selection.
+        if isinstance(value, int) and not metadata.name.endswith("select_ipus"):
             _require_at_least(metadata.name, value, 0)
     _check_selection(config, use_ipu_model)
     _check_norms(config)

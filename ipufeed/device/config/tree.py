@@ -239,10 +239,9 @@ class Category:
     def _collect(self, dct: Any, changes: list[tuple[Category, str, Any]]) -> None:
         """Appends the checked values of a dict to `changes`."""
         if not isinstance(dct, Mapping):
-            where = f"{self._prefix.rstrip('.')} is a category and " * bool(
-                self._prefix
-            )
-            raise TypeError(f"{where}must be given as a dict, got {dct!r}")
+            category = self._prefix.rstrip(".")
+            what = f"{category} is a category and" if category else type(self).__name__
+            raise TypeError(f"{what} must be given as a dict, got {dct!r}")
         for key, value in dct.items():
             first, _, rest = str(key).partition(".")
             if first in self._branches:

@@ -20,9 +20,15 @@ def move_variable_initialization_to_cpu(graph: Graph | None = None) -> None:
 
     Raises:
         RuntimeError: In eager mode there is no graph.
+        TypeError: It is not a graph.
     """
     import tensorflow as tf
 
+    if not isinstance(graph, (tf.Graph, type(None))):
+        raise TypeError(
+            "`graph` must be a tf.Graph, or None for the default one, got "
+            f"{type(graph).__name__}."
+        )
     if graph is None:
         if tf.executing_eagerly():
             raise RuntimeError(

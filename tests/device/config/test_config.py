@@ -251,6 +251,7 @@ def test_operations_are_placed_on_io_tiles_that_there_are():
     ("values", "message"),
     [
         ({"auto_select_ipus": 0}, "Each number of IPUs .* at least 1, got 0"),
+        ({"auto_select_ipus": -1}, "Each number of IPUs .* at least 1, got -1"),
         ({"auto_select_ipus": [1, -1]}, "Each number of IPUs .* at least 1, got -1"),
         ({"io_tiles.num_io_tiles": -2}, "io_tiles.num_io_tiles must be at least 0"),
         ({"io_tiles.num_io_tiles": 1472}, "must be less than the 1472 tiles of an IPU"),
