@@ -89,6 +89,33 @@ def test_a_conditional_in_a_plain_loop_sees_its_iterations(ready):
     assert only(ready.run(net, 1.0)) == 4.0
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_an_optimizer_accumulates_in_a_branch(ready, plain):
+    """As a loss scale does, which skips gradients that are not finite."""
+    weight = ready.variable(np.float32(0.0), "weight")
+
+    def net(x):
+        optimizer = GradientAccumulationOptimizerV2(
+            v1.train.GradientDescentOptimizer(1.0), 2, reduction_method="SUM"
+        )
+
+        def body(i):
+            def update():
+                done = optimizer.apply_gradients([(x, weight)])
+                with tf.control_dependencies([done]):
+                    return tf.identity(i + 1)
+
+            return tf.cond(x < 10.0, update, lambda: i + 1)
+
+        if plain:
+            return tf.while_loop(lambda i: i < 4, body, [0])
+        return ready.repeat(4, body, [0])
+
+    ready.run(net, np.float32(1.5))
+
+    assert ready.read(weight) == -4 * 1.5
+
+
 def test_an_optimizer_accumulates_in_a_plain_loop(ready):
     """Two updates in six iterations, each with the sum of three gradients."""
     weight = ready.variable(np.float32(10.0), "weight")

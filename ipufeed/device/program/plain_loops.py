@@ -116,10 +116,10 @@ def _added_start(context: Any) -> Operation:
     """
     import tensorflow as tf
 
-    graph = tf.compat.v1.get_default_graph()
     enter = context.loop_enters[0].op
-    with tf.control_dependencies(None):
-        graph._set_control_flow_context(context.outer_context)
+    # The current graph may be that of a branch in the loop's body.
+    with enter.graph.as_default(), tf.control_dependencies(None):
+        enter.graph._set_control_flow_context(context.outer_context)
         start = tf.identity(enter.inputs[0])
     enter._update_input(0, start)
     return start.op
