@@ -8,7 +8,7 @@ import tensorflow as tf
 from helpers import run_python
 
 from ipufeed.device.program import compiler, loops, scopes
-from ipufeed.errors import PlacementError
+from ipufeed.errors import PlacementError, RefusedError
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 v1 = tf.compat.v1
@@ -324,3 +324,20 @@ def test_inside_a_function_a_program_can_be_compiled(executor):
             return compiler.compile(lambda x: (x + 1, x * 2), [x])
 
     assert [float(x) for x in function(tf.constant(3.0))] == [4.0, 6.0]
+
+
+def test_updates_of_keras_3_are_refused_in_a_version_1_program(graph):
+    """They would read a momentum before it is assigned; a tf.function orders that."""
+    keras = pytest.importorskip("keras")
+    with scopes.ipu_scope("/device:IPU:0"):
+        weight = tf.Variable(1.0)
+    optimizer = keras.optimizers.SGD(0.5, momentum=0.9)
+    optimizer.build([weight])
+
+    def net():
+        optimizer.apply_gradients([(tf.constant(1.0), weight)])
+        return weight.read_value()
+
+    with pytest.raises(RefusedError, match=r"Keras 3 optimizer .*tf.compat.v1.train"):
+        graph(net)
+    run(graph(tf.function(net)))

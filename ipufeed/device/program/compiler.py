@@ -12,6 +12,7 @@ from typing import Any
 from ipufeed.checks import check_function
 from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
+from ipufeed.device.program.variables import refuse_updates
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import DeviceOrdinalError, PlacementError
 from ipufeed.queues import interrupt
@@ -44,6 +45,7 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
             `ipu_scope`, around the call or in it.
         TypeError: `inputs` is not a list or tuple, or `computation` not a function.
         ValueError: An input is None, or the results contain an EstimatorSpec.
+        RefusedError: An optimizer of Keras 3 updates variables in a version 1 graph.
     """
     import tensorflow as tf
 
@@ -233,6 +235,8 @@ def _with_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
         traced=False, name=name_of(computation)
     ) as program:
         results = xla.compile.__wrapped__(observed, inputs)
+    if not graph.building_function:
+        refuse_updates(graph.get_operations()[first_op:])
     ordinal = _ordinal_of_ops(graph.get_operations()[first_op:])
     _place(graph, first_op, ordinal)
     if program.has_outside:
@@ -280,6 +284,8 @@ def _without_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
     tensors = tf.nest.map_structure(tf.identity, tensors)
     with _recorded_variables() as made:
         results = computation(*tensors)
+    if not graph.building_function:
+        refuse_updates(graph.get_operations()[first_op:])
     ordinal = _ordinal_of_ops([*graph.get_operations()[first_op:], *_ops_of(results)])
     refuse_replicas(ordinal, graph.get_operations()[first_op:])
     results = _after_effects(graph, first_op, results, made)

@@ -1,12 +1,17 @@
-"""Variables: initialization on the CPU in version 1; a handle's dtype and shape."""
+"""Variables: first values and updates in version 1; a handle's dtype and shape."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from pathlib import PurePath
 
+from ipufeed.errors import RefusedError
 from ipufeed.tf_types import DType, Graph, Operation, Shape, Tensor, Variable
 
 COLOCATED = "_class"  # TensorFlow's attribute for "on the same device as"
+_ASSIGNS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+_BY = PurePath("keras", "src", "optimizers", "base_optimizer.py").parts
 
 
 def move_variable_initialization_to_cpu(graph: Graph | None = None) -> None:
@@ -83,3 +88,33 @@ def contents_of(handle: Tensor) -> tuple[DType, Shape]:
         data = handle_data_util.get_resource_handle_data(handle)
     (contents,) = data.shape_and_type
     return tf.as_dtype(contents.dtype), tf.TensorShape(contents.shape)
+
+
+def refuse_updates(operations: Iterable[Operation]) -> None:
+    """Checks the ops of a version 1 program, without those of its functions.
+
+    Keras 3's optimizers read what they have just assigned, and nothing in a version 1
+    graph orders that: a momentum would be that of the step before.
+
+    Raises:
+        RefusedError: One is a part of an update by an optimizer of Keras 3.
+    """
+    if "keras.src.optimizers.base_optimizer" not in sys.modules:
+        return
+    import tensorflow as tf
+
+    initializers = {each.initializer for each in tf.compat.v1.global_variables()}
+    for op in operations:
+        if op.type in _ASSIGNS and op not in initializers and _by_optimizer(op):
+            raise RefusedError(
+                f"A Keras 3 optimizer updates variables in a version 1 program (`{op.name}`"
+                "), whose ops have no order of their own. Use an optimizer of "
+                "tf.compat.v1.train, a pipeline's optimizer_function, or a tf.function."
+            )
+
+
+def _by_optimizer(operation: Operation) -> bool:
+    return any(
+        PurePath(frame.filename).parts[-len(_BY) :] == _BY
+        for frame in operation.traceback
+    )
