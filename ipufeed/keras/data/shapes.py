@@ -57,11 +57,18 @@ def zeros_of(dataset: Dataset) -> Nest:
 
 
 def check_shapes(element_spec: Spec) -> None:
-    """Raises ValueError if a dimension of an element is unknown."""
+    """Raises ValueError if a component is ragged, or has an unknown dimension."""
     import tensorflow as tf
 
-    for spec in tf.nest.flatten(element_spec):
+    for i, spec in enumerate(tf.nest.flatten(element_spec)):
         shape = getattr(spec, "shape", None)
+        if isinstance(spec, tf.RaggedTensorSpec):
+            raise ValueError(
+                f"Component {i} of the data is a RaggedTensor of shape {shape}: a "
+                "compiled program takes dense tensors of fixed shapes. Pad its rows to "
+                "one length with `x.to_tensor(shape=[batch_size, length])`, in a map() "
+                "of the dataset."
+            )
         if shape is not None and not shape.is_fully_defined():
             raise ValueError(
                 f"The provided set of data contains a shape {shape} which is not fully "

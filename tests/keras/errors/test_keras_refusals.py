@@ -48,6 +48,14 @@ class Batches(keras.utils.PyDataset):
             lambda: {"x": tf.data.Dataset.from_tensor_slices((x, y)).batch(8)},
             r"shape \(None, 6\) which is not fully .*drop_remainder.*tf.ensure_shape",
         ),
+        (
+            lambda: {
+                "x": tf.data.Dataset.from_tensor_slices(
+                    tf.ragged.constant([[1.0, 2.0], [3.0]] * 8)
+                ).batch(8, drop_remainder=True)
+            },
+            "Component 0 of the data is a RaggedTensor .*to_tensor",
+        ),
         (lambda: {"x": models.dataset().repeat()}, "Could not infer the size"),
         (lambda: {"x": models.dataset().take(6)}, r"\(4\) must be a divisor .* \(6\)"),
         (
