@@ -146,7 +146,7 @@ CASES = {
             "recomputation_mode": RecomputationMode.RecomputeThenBackpropagate,
         },
         ValueError,
-        "RecomputeThenBackpropagate is not supported with the pipeline schedule Sequential",
+        "schedule Sequential. Give another one of both, or the mode Auto",
     ),
     "a mode that is none": (
         {"recomputation_mode": "Auto"},
