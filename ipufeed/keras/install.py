@@ -64,7 +64,7 @@ def _change_imported_keras3() -> None:
         return
     try:
         from ipufeed.keras import keras3
-        from ipufeed.keras.changes import clipping, encoding, weights
+        from ipufeed.keras.changes import clipping, encoding, logs, weights
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"ipufeed cannot run models of Keras {keras.__version__} on an IPU: {error}. "
@@ -76,6 +76,7 @@ def _change_imported_keras3() -> None:
     keras3.accept_arguments()
     keras3.move_optimizers()
     clipping.sum_before_clipping()
+    logs.raise_interrupts()
     weights.add_weights_to_the_device()
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))

@@ -362,3 +362,25 @@ def test_stock_keras_runs_under_a_strategy_without_the_extension(iterators):
     assert np.allclose(
         stock.predict(models.arrays()[0], verbose=0), predicted, atol=1e-5
     )
+
+
+class Interrupted:
+    """A value whose conversion is interrupted by Ctrl-C."""
+
+    def __float__(self):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_logs_are_converted_ends_the_call(strategy):
+    seen = []
+    last = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda _, logs: seen.append(logs)
+    )
+    called = keras.callbacks.CallbackList([last])
+
+    called.on_train_batch_end(
+        0, {"b": tf.constant(2.0), "a": {"c": np.int64(1)}, "d": "x"}
+    )
+    assert seen == [{"b": 2.0, "c": 1.0, "d": "x"}]
+    with pytest.raises(KeyboardInterrupt):
+        called.on_train_batch_end(1, {"loss": Interrupted()})

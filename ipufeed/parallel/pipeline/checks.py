@@ -294,6 +294,7 @@ def check_recomputation(
     if not_for.get(mode) is schedule:
         raise ValueError(
             f"The recomputation mode {mode.name} is not supported with the pipeline "
-            f"schedule {schedule.name}. Give another one of both, or the mode Auto."
+            f"schedule {schedule.name}. Choose another mode or schedule; the mode Auto "
+            "suits each schedule."
         )
     return mode

@@ -146,7 +146,7 @@ CASES = {
             "recomputation_mode": RecomputationMode.RecomputeThenBackpropagate,
         },
         ValueError,
-        "schedule Sequential. Give another one of both, or the mode Auto",
+        "schedule Sequential. Choose another mode or schedule",
     ),
     "a mode that is none": (
         {"recomputation_mode": "Auto"},
