@@ -5,6 +5,7 @@
 
 #include "core/mutex.h"
 #include "data/host_device.h"
+#include "data/model_thread.h"
 #include "tensorflow/core/data/dataset_utils.h"
 #include "tensorflow/core/data/root_dataset.h"
 #include "tensorflow/core/platform/threadpool.h"
@@ -19,6 +20,7 @@ using tensorflow::OptimizerOptions;
 using tensorflow::ProcessFunctionLibraryRuntime;
 using tensorflow::data::DatasetBase;
 using tensorflow::data::IteratorContext;
+using tensorflow::data::model::Model;
 using tensorflow::thread::ThreadPool;
 
 // The threads that functions run on. What a function has started may run work after the
@@ -70,16 +72,20 @@ class DatasetIterator::Runner {
 class DatasetThreads : public tensorflow::ThreadFactory {
  public:
   DatasetThreads(std::shared_ptr<tensorflow::ThreadFactory> threads,
-                 std::shared_ptr<tensorflow::CancellationManager> cancellation)
-      : threads_(std::move(threads)), cancellation_(std::move(cancellation)) {}
+                 std::shared_ptr<tensorflow::CancellationManager> cancellation,
+                 std::function<std::shared_ptr<Model>()> model)
+      : threads_(std::move(threads)),
+        cancellation_(std::move(cancellation)),
+        model_(std::move(model)) {}
 
   std::unique_ptr<tensorflow::Thread> StartThread(const std::string& name,
                                                   std::function<void()> work) override {
     if (name != kModelThread) return threads_->StartThread(name, std::move(work));
-    return threads_->StartThread(
+    auto thread = threads_->StartThread(
         name, [cancellation = cancellation_, work = std::move(work)] {
           if (!cancellation->IsCancelled()) work();
         });
+    return woken_at_end(std::move(thread), model_);
   }
 
  private:
@@ -87,6 +93,7 @@ class DatasetThreads : public tensorflow::ThreadFactory {
 
   const std::shared_ptr<tensorflow::ThreadFactory> threads_;
   const std::shared_ptr<tensorflow::CancellationManager> cancellation_;
+  const std::function<std::shared_ptr<Model>()> model_;
 };
 
 absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
@@ -123,7 +130,8 @@ absl::Status DatasetIterator::create(OpKernelContext* ctx, DatasetBase* dataset,
   params.function_handle_cache = self->handles_.get();
   params.resource_mgr = &self->resources_;
   params.thread_factory = std::make_shared<DatasetThreads>(
-      self->threads_->get_thread_factory(), self->cancellation_);
+      self->threads_->get_thread_factory(), self->cancellation_,
+      [raw = self.get()] { return raw->context_->model(); });
   params.thread_pool = self->threads_.get();
   params.runner = self->runner_->function();
   params.runner_threadpool_size = runner_threads;
@@ -181,7 +189,7 @@ absl::Status DatasetIterator::restart() {
   // A context of its own for each pass: the iterator leaves AUTOTUNE's model in it, and
   // a model of an earlier pass sleeps longer and longer, up to a minute, before it
   // ends.
-  if (modelled_) params_->model = std::make_shared<tensorflow::data::model::Model>();
+  if (modelled_) params_->model = std::make_shared<Model>();
   context_ = std::make_unique<IteratorContext>(*params_);
   DatasetBase* source = finalized_ ? finalized_.get() : dataset_.get();
   return source->MakeIterator(context_.get(), /*parent=*/nullptr, "Iterator",
