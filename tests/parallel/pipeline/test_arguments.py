@@ -146,7 +146,8 @@ CASES = {
             "recomputation_mode": RecomputationMode.RecomputeThenBackpropagate,
         },
         ValueError,
-        "schedule Sequential. Choose another mode or schedule",
+        "RecomputeThenBackpropagate is not supported with the pipeline schedule "
+        "Sequential. Choose another mode or schedule",
     ),
     "a mode that is none": (
         {"recomputation_mode": "Auto"},
