@@ -1,9 +1,12 @@
 """What iterating through the feeder and the ring costs, against the floor."""
 
 import operator
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +24,7 @@ def rows(quick: bool) -> list[Row]:
     repeats = 3 if quick else 11
     return [
         *tiny(repeats, 20_000 if quick else 100_000),
-        # Two threads alternate at 16 us each: other load shows at once.
-        *sized("medium (32x28x28x1)", pipelines.medium(), 5 * repeats, 5000),
+        *alternating(repeats, 3000),
         *sized("large (32x224x224x3)", pipelines.large(), repeats, 100),
         *records(repeats, 2000),
         *waiting(repeats),
@@ -60,6 +62,31 @@ def tiny(repeats: int, elements: int) -> list[Row]:
         ),
         row("    the bare loop", "", 0, "us", [cost.wall * 1e6 for cost in floor]),
     ]
+
+
+@contextmanager
+def one_cpu() -> Iterator[None]:
+    """Keeps this thread, and those that it starts, on one CPU."""
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(usable)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def alternating(repeats: int, elements: int) -> list[Row]:
+    """Measures the medium size, whose iterator and function run in two threads.
+
+    Each waits for the other. On two CPUs the kernel's placement of them, which holds
+    for thousands of elements, decides: 14 us an element or 23, on both sides.
+    """
+    name, dataset = "medium (32x28x28x1)", pipelines.medium()
+    with one_cpu():
+        found = sized(f"{name}, on one CPU", dataset, 3 * repeats, elements)
+    placed = sized(name, dataset, 3 * repeats, elements)[0]
+    what = "    the same, on all CPUs"
+    return [*found, replace(placed, what=what, reach=0, sense="")]
 
 
 def sized(name: str, dataset: Any, repeats: int, elements: int) -> list[Row]:

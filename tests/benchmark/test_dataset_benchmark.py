@@ -164,7 +164,8 @@ def test_a_failing_dataset_is_its_own_error_with_the_epochs_that_there_were():
     assert [epoch["elements_processed"] for epoch in epochs] == [5, 2]
 
 
-def test_an_empty_tensor_is_refused():
+@pytest.mark.parametrize("do_memcpy", [True, False])
+def test_an_empty_tensor_is_refused(do_memcpy):
     """A dimension of size 0 has nothing to transfer, and the message is the classic one."""
     dataset = tf.data.Dataset.from_tensors((tf.zeros([2]), tf.zeros([0, 3]))).repeat()
 
@@ -172,7 +173,7 @@ def test_an_empty_tensor_is_refused():
         tf.errors.InvalidArgumentError,
         match="Detected a tensor in the dataset with a dimension of size 0",
     ):
-        dataset_benchmark(dataset, 1, 1)
+        dataset_benchmark(dataset, 1, 1, do_memcpy=do_memcpy)
 
 
 @pytest.mark.parametrize(

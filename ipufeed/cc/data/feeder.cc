@@ -330,9 +330,13 @@ absl::Status Feeder::feed_all() {
     }
     element.pass = pass;
     element.ready_ns = now_ns();
-    bound_feeds(element);
     const std::int64_t ready_ns = element.ready_ns;
     const std::int64_t bytes = traced ? held_bytes(element) : 0;
+    if (options_.counted) {
+      element.size = size_of(element.components);
+      element.components.clear();
+    }
+    bound_feeds(element);
     const bool pushed = deal(feeds_[ring].get(), &element) == FeedOutcome::kDone;
     if (traced) {
       const std::int64_t end_ns = now_ns();

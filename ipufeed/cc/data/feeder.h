@@ -13,6 +13,7 @@
 #include "core/feed.h"
 #include "core/mutex.h"
 #include "data/dataset_iterator.h"
+#include "data/payload.h"
 
 namespace ipufeed {
 
@@ -29,12 +30,14 @@ struct Element {
     components.swap(other.components);
     pass = other.pass;
     ready_ns = other.ready_ns;
+    size = other.size;
     return *this;
   }
 
   std::vector<tensorflow::Tensor> components;
   std::int64_t pass = 0;      // number of restarts of the dataset before it
   std::int64_t ready_ns = 0;  // when the dataset delivered it, on the monotonic clock
+  ElementSize size;           // with FeederOptions::counted only
 };
 
 // Elements of at most this many bytes are small: the hand-over takes longer than moving
@@ -58,8 +61,11 @@ struct FeederOptions {
   bool modelled = false;           // likewise
   int threads = 0;                 // likewise
   bool held = false;               // reads nothing before begin()
-  std::int64_t number = -1;        // of the infeed, for traces; -1 for none
-  std::string name;                // likewise
+  // The reader gets the size of each element in place of its tensors. These are freed
+  // before the dataset makes the next ones, which then find their memory in a cache.
+  bool counted = false;
+  std::int64_t number = -1;  // of the infeed, for traces; -1 for none
+  std::string name;          // likewise
 };
 
 // Runs from start() until the dataset's end or failure, or until stop(). The iterator

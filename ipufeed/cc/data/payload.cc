@@ -51,6 +51,26 @@ void add_payload(const Tensor& tensor, Payload* payload) {
       [payload] { ++payload->opaque; });
 }
 
+ElementSize size_of(const std::vector<Tensor>& components) {
+  ElementSize size;
+  Payload payload;
+  bool first = true;
+  for (const Tensor& component : components) {
+    add_payload(component, &payload);
+    size.has_empty = size.has_empty || component.NumElements() == 0;
+    const std::int64_t samples = component.dims() == 0 ? -1 : component.dim_size(0);
+    if (samples < 0 || (!first && samples != size.samples)) {
+      size.same_leading_dimension = false;
+    }
+    size.samples = samples;
+    first = false;
+  }
+  if (!size.same_leading_dimension) size.samples = 0;
+  size.bytes = payload.bytes;
+  size.opaque = static_cast<std::int32_t>(payload.opaque);
+  return size;
+}
+
 void copy_payload(const Tensor& tensor, TransferBuffer* buffer) {
   buffer->rewind();
   visit(

@@ -20,6 +20,9 @@ using tensorflow::Tensor;
 // accumulate during a nap hold memory that the dataset would otherwise have reused
 // while it was still in a cache.
 constexpr std::int64_t kConsumerNapNs = 200'000;
+// The same where elements are counted, and hold no memory: each wake-up interrupts the
+// dataset's threads. A feed of tiny elements is half full long before.
+constexpr std::int64_t kCountingNapNs = 5'000'000;
 
 // The time that the op waits for its feeder before it leaves it to the device's keeper.
 // Enough to destroy a dataset; too short to notice after Ctrl-C.
@@ -64,7 +67,7 @@ class Consumer {
   absl::Status consume(ElementFeed* feed) {
     Element element;
     std::int64_t deadline = kNoDeadline;
-    feed->set_reader_nap(kConsumerNapNs);
+    feed->set_reader_nap(options_.copy ? kConsumerNapNs : kCountingNapNs);
     for (;;) {
       const bool traced = options_.traced && traces();
       const std::int64_t asked_ns = traced ? now_ns() : 0;
@@ -109,54 +112,39 @@ class Consumer {
   }
 
   absl::Status take(Element* element) {
-    Payload payload;
-    for (const Tensor& component : element->components) {
-      if (options_.refuse_empty && component.NumElements() == 0) {
-        return absl::InvalidArgumentError(
-            "Detected a tensor in the dataset with a dimension of size 0. Please "
-            "remove it from the inputs.");
-      }
-      const std::int64_t before = payload.bytes;
-      add_payload(component, &payload);
-      if (options_.copy) {
-        buffer_.reserve(static_cast<std::size_t>(payload.bytes - before));
-      }
+    const ElementSize size =
+        options_.copy ? size_of(element->components) : element->size;
+    if (options_.refuse_empty && size.has_empty) {
+      return absl::InvalidArgumentError(
+          "Detected a tensor in the dataset with a dimension of size 0. Please "
+          "remove it from the inputs.");
     }
-    const std::int64_t samples = leading_dimension(*element);
+    if (!size.same_leading_dimension) out_->same_leading_dimension = false;
     const std::int64_t copy_ns = options_.copy ? copy(*element) : 0;
     const std::int64_t stamp = std::max(element->ready_ns, out_->last_ns) + copy_ns;
-    large_ = large_ || payload.bytes > kSmallBytes || payload.opaque > 0;
+    large_ = large_ || (options_.copy && (size.bytes > kSmallBytes || size.opaque > 0));
     // A small element is returned to the feeder: see Element. All else is freed here,
     // since the feed would keep it until its slot is used again.
     if (large_) element->components.clear();
     out_->copy_ns += copy_ns;
     if (out_->elements == 0) out_->first_copy_ns = copy_ns;
-    out_->opaque += payload.opaque;
-    tally_.count(stamp, payload.bytes, samples);
+    out_->opaque += size.opaque;
+    tally_.count(stamp, size.bytes, size.samples);
     return absl::OkStatus();
   }
 
-  // Nanoseconds.
+  // Nanoseconds; the time to make room for the copies is not in it.
   std::int64_t copy(const Element& element) {
+    for (const Tensor& component : element.components) {
+      Payload payload;
+      add_payload(component, &payload);
+      buffer_.reserve(static_cast<std::size_t>(payload.bytes));
+    }
     const std::int64_t start_ns = now_ns();
     for (const Tensor& component : element.components) {
       copy_payload(component, &buffer_);
     }
     return now_ns() - start_ns;
-  }
-
-  // 0 where the components do not agree on one; out_ has that, too.
-  std::int64_t leading_dimension(const Element& element) {
-    std::int64_t dimension = -1;
-    for (const Tensor& component : element.components) {
-      const bool scalar = component.dims() == 0;
-      if (scalar || (dimension >= 0 && component.dim_size(0) != dimension)) {
-        out_->same_leading_dimension = false;
-        return 0;
-      }
-      dimension = component.dim_size(0);
-    }
-    return dimension < 0 ? 0 : dimension;
   }
 
   void start_steady(const ElementFeed& feed, std::int64_t* deadline) {
@@ -175,7 +163,10 @@ class Consumer {
   }
 
   void sample(const ElementFeed& feed) {
-    tally_.sample(static_cast<std::int64_t>(feed.undelivered()),
+    // No element waits for a consumer that only counts, whatever it has left in the
+    // feed during a nap.
+    const std::size_t depth = options_.copy ? feed.undelivered() : 0;
+    tally_.sample(static_cast<std::int64_t>(depth),
                   feed.reader_stats().waited_ns - starved_before_ns_,
                   feed.writer_stats().waited_ns - blocked_before_ns_);
   }
@@ -198,7 +189,7 @@ class Consumer {
   TransferBuffer buffer_;
   Tally tally_;
   std::int64_t pass_ = 0;
-  bool large_ = false;  // an element was not small
+  bool large_ = false;  // an element that holds memory was not small
   std::int64_t starved_before_ns_ = 0;
   std::int64_t blocked_before_ns_ = 0;
   const std::int64_t consumer_cpu_before_ns_ = thread_cpu_ns();
@@ -215,7 +206,9 @@ absl::Status measure(OpKernelContext* ctx, tensorflow::data::DatasetBase* datase
   if (options.copy) buffer.reserve(known_bytes(*dataset));
   out->requested_ns = now_ns();
   std::shared_ptr<Feeder> feeder;
-  TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, feeder_options, &feeder));
+  FeederOptions counting = feeder_options;
+  counting.counted = !options.copy;
+  TF_RETURN_IF_ERROR(Feeder::start(ctx, dataset, counting, &feeder));
   out->created_ns = now_ns();
   absl::Status status;
   std::atomic<bool> cancelled{false};

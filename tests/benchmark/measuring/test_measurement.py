@@ -212,6 +212,37 @@ def test_no_copy_reports_no_copy_and_a_copy_is_apart():
     assert copied.memcpy["seconds"] <= copied.epochs[0]["time_elapsed"]
 
 
+def test_elements_that_are_only_counted_have_the_sizes_of_those_copied():
+    """The tensors end in the feeder then, and their sizes pass through the feed."""
+    row = tf.sparse.from_dense(tf.constant([0.0, 3.0, 0.0, 4.0]))
+    dataset = tf.data.Dataset.range(40).map(
+        lambda i: (
+            tf.strings.as_string(i**3),
+            tf.range(i),
+            row,
+            i < 7,
+            tf.zeros([i, 9]),
+        )
+    )
+    dataset = dataset.ragged_batch(7)
+
+    copied, counted = (
+        measure(dataset, Settings(passes=2, memcpy=memcpy)) for memcpy in (True, False)
+    )
+
+    sizes = [
+        [
+            (epoch["elements_processed"], epoch["total_bytes_processed"])
+            for epoch in epochs
+        ]
+        for epochs in (copied.epochs, counted.epochs)
+    ]
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) == 2
+    assert counted.dataset["samples_per_element"] == 40 / 6
+    assert copied.dataset["samples_per_element"] == 40 / 6
+
+
 def test_a_consumer_slower_than_the_dataset_sets_the_rate():
     """With large copies the rate is that of the copies, not of the ring filling up."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([1 << 21])).repeat()
