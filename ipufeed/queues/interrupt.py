@@ -8,6 +8,7 @@ thread then returns to Python, which raises KeyboardInterrupt.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import logging
 import os
@@ -55,8 +56,9 @@ def interrupts() -> int:
 def _stop_at_signals() -> None:
     global _interrupts
     entry = _native.entry()
+    came_ns = ctypes.c_int64()
     while True:
-        number = entry.ipufeed_wait_for_interrupt()
+        number = entry.ipufeed_wait_for_interrupt(ctypes.byref(came_ns))
         handler = getsignal(number)
         if not _ends_programs(handler) and _main_calls.running():
             _explain_wait(number, handler)
@@ -64,7 +66,10 @@ def _stop_at_signals() -> None:
             _interrupts += 1
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
             try:
-                entry.ipufeed_stop_programs(f"interrupted ({name})".encode())
+                # This thread may be late: the main thread may have handled the signal
+                # and run the next program.
+                why = f"interrupted ({name})".encode()
+                entry.ipufeed_stop_programs_until(why, came_ns.value)
             except Exception as error:  # the thread must handle the next Ctrl-C
                 logging.getLogger("ipufeed").warning(
                     "programs could not be stopped: %s", error

@@ -204,6 +204,27 @@ TEST(a_program_that_begins_after_the_stop_of_the_same_call_is_stopped) {
   CHECK(program.compute(0, &times));
 }
 
+TEST(a_program_that_begins_after_a_signal_survives_its_late_stop) {
+  StepTimes times;
+  main_thread_calls(true);
+  Program interrupted(nullptr, 0);
+  CHECK(interrupted.compute(0, &times));
+  const std::int64_t signal_ns = now_ns();
+  main_thread_calls(false);
+  while (now_ns() <= signal_ns) {
+  }
+  main_thread_calls(true);
+  Program next(nullptr, 0);
+  CHECK(next.compute(0, &times));
+  CHECK(stop_all_programs(absl::CancelledError("late"), signal_ns) == 1);
+  Program after(nullptr, 0);
+  main_thread_calls(false);
+  CHECK(!interrupted.compute(0, &times));
+  CHECK(absl::IsCancelled(interrupted.stop_status()));
+  CHECK(next.compute(0, &times));
+  CHECK(after.compute(0, &times));
+}
+
 TEST(an_idle_device_has_no_queue_in_use) {
   check::Random random = random_of(53);
   for (int life = 0; life < kLives; ++life) {

@@ -139,7 +139,11 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
     "ipufeed_last_program": NO_ARGUMENTS,
     "ipufeed_end_eager_programs": OF_NONE,
     "ipufeed_stop_programs": [*calls(WRONG, (None,)), *calls(0, b"", b"\xff" * 1000)],
-    "ipufeed_wait_for_interrupt": calls(ENDLESS, ()),
+    "ipufeed_stop_programs_until": [
+        *calls(WRONG, (None, MOST)),
+        *calls(0, (b"", LEAST), (b"\xff" * 1000, 0)),
+    ],
+    "ipufeed_wait_for_interrupt": [*calls(WRONG, (None,)), *calls(ENDLESS, (TEN,))],
     "ipufeed_next_line": [
         *calls(WRONG, (None, 100), (b"", 0), (b"", -1), (b"", LEAST)),
         *calls(ENDLESS, (b" " * 100, 100)),

@@ -73,6 +73,32 @@ def test_the_exception_of_a_handler_that_stops_programs_is_raised(endless, handl
         assert signal.getsignal(signal.SIGTERM) is handler
 
 
+def test_a_program_after_the_signal_survives_a_late_stop(endless, handled, monkeypatch):
+    """The interrupted program ends by itself, and the next one begins before the stop."""
+    entry = interrupt._native.entry()
+    stop, running, stopped = entry.ipufeed_stop_programs_until, threading.Event(), []
+
+    def stop_late(why, until_ns):
+        running.wait(60.0)
+        stopped.append(stop(why, until_ns))
+
+    def handler(number, frame):
+        raise StopError("mine")
+
+    handler.stops_programs = True
+    handled(handler)
+    monkeypatch.setattr(entry, "ipufeed_stop_programs_until", stop_late)
+    when_running(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(StopError, match=r"^mine$"):
+        endless(10**5)
+    when_running(running.set)
+    while not stopped:  # each call runs to its end
+        endless(10**5)
+        running.set()
+
+    assert stopped == [0]
+
+
 def test_a_handler_that_stops_no_program_is_explained_once(endless, handled, caplog):
     """It runs when the program has ended; until then a line of the log says so."""
     came, explained = [], threading.Event()

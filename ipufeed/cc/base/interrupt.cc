@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/mutex.h"
 
 namespace ipufeed {
@@ -24,13 +25,15 @@ struct Hooked {
   const int number;
   struct sigaction next[kHooks];  // by hook; written before the hook is installed
   int hooks = 0;                  // guarded by hook_interrupt's mutex
-  std::atomic<bool> came{false};
+  std::atomic<std::int64_t> came_ns{0};  // 0 for not yet
 };
 
 Hooked hooked[] = {{SIGINT, {}}, {SIGTERM, {}}};
-static_assert(std::atomic<bool>::is_always_lock_free, "it is used in a signal handler");
+static_assert(std::atomic<std::int64_t>::is_always_lock_free,
+              "it is used in a signal handler");
 
-// In the hook only what may be called in a signal handler: sem_post may.
+// In the hook only what may be called in a signal handler: sem_post and clock_gettime
+// may.
 sem_t arrived;
 
 template <int hook>
@@ -38,7 +41,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
   const int saved = errno;
   for (Hooked& signal : hooked) {
     if (signal.number != number) continue;
-    signal.came.store(true, std::memory_order_relaxed);
+    signal.came_ns.store(now_ns(), std::memory_order_relaxed);
     sem_post(&arrived);
     errno = saved;
     const struct sigaction& next = signal.next[hook];
@@ -99,13 +102,14 @@ void hook_interrupt() {
   for (Hooked& signal : hooked) hook(&signal);
 }
 
-int wait_for_interrupt() {
+Interrupt wait_for_interrupt() {
   init_once();
   for (;;) {
     while (sem_wait(&arrived) != 0 && errno == EINTR) {
     }
     for (Hooked& signal : hooked) {
-      if (signal.came.exchange(false, std::memory_order_relaxed)) return signal.number;
+      const std::int64_t at_ns = signal.came_ns.exchange(0, std::memory_order_relaxed);
+      if (at_ns != 0) return {signal.number, at_ns};
     }
   }
 }

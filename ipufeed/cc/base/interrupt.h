@@ -1,6 +1,8 @@
 // Ctrl-C and SIGTERM while the main thread is inside TensorFlow.
 #pragma once
 
+#include <cstdint>
+
 namespace ipufeed {
 
 // Hooks SIGINT and SIGTERM in front of their current handlers, so that
@@ -10,7 +12,12 @@ namespace ipufeed {
 // which may be the hook. Any thread.
 void hook_interrupt();
 
-// Blocks until the next such signal after the hook, and returns its number. One thread.
-int wait_for_interrupt();
+struct Interrupt {
+  int signal = 0;
+  std::int64_t at_ns = 0;  // when it came, on the monotonic clock
+};
+
+// Blocks until the next such signal after the hook. One thread.
+Interrupt wait_for_interrupt();
 
 }  // namespace ipufeed

@@ -271,10 +271,16 @@ IPUFEED_API int ipufeed_end_eager_programs(std::int64_t last) {
   return ipufeed::entry(__func__, [&] { ipufeed::end_eager_programs(last); });
 }
 
-// Stops every program that uses a feed; returns how many.
+// Stops every program that uses a feed; returns how many. The second only those that
+// had begun at until_ns: see program.h.
 IPUFEED_API int ipufeed_stop_programs(const char* why) {
   return ipufeed::entry(__func__, {ipufeed::given("why", why)}, [&]() -> int {
     return ipufeed::stop_all_programs(absl::CancelledError(why));
+  });
+}
+IPUFEED_API int ipufeed_stop_programs_until(const char* why, std::int64_t until_ns) {
+  return ipufeed::entry(__func__, {ipufeed::given("why", why)}, [&]() -> int {
+    return ipufeed::stop_all_programs(absl::CancelledError(why), until_ns);
   });
 }
 
@@ -332,10 +338,13 @@ IPUFEED_API int ipufeed_next_line(char* line, std::int64_t size) {
       });
 }
 
-// See interrupt.h.
-IPUFEED_API int ipufeed_wait_for_interrupt() {
-  return ipufeed::entry(__func__,
-                        [&]() -> int { return ipufeed::wait_for_interrupt(); });
+// See interrupt.h. Returns the signal's number.
+IPUFEED_API int ipufeed_wait_for_interrupt(std::int64_t* at_ns) {
+  return ipufeed::entry(__func__, {ipufeed::given("at_ns", at_ns)}, [&]() -> int {
+    const ipufeed::Interrupt interrupt = ipufeed::wait_for_interrupt();
+    *at_ns = interrupt.at_ns;
+    return interrupt.signal;
+  });
 }
 
 // The seed of a device's random operations: see seeds.h.

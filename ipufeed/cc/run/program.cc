@@ -24,12 +24,11 @@ struct Running {
   Mutex mutex;
   CondVar ended;
   std::unordered_set<Program*> programs IPUFEED_GUARDED_BY(mutex);
-  // What stop_all_programs has been called for so far, and the last reason.
-  std::int64_t stops IPUFEED_GUARDED_BY(mutex) = 0;
+  // The last moment that stop_all_programs has been called for so far, and the reason.
+  std::int64_t stopped_until_ns IPUFEED_GUARDED_BY(mutex) = 0;
   absl::Status why IPUFEED_GUARDED_BY(mutex);
-  // How many there were when the main thread entered TensorFlow; -1 while it is
-  // outside.
-  std::int64_t stops_at_call IPUFEED_GUARDED_BY(mutex) = -1;
+  // When the main thread entered TensorFlow; -1 while it is outside.
+  std::int64_t call_ns IPUFEED_GUARDED_BY(mutex) = -1;
   // Programs that have left the set, and not yet their feeds.
   int ending IPUFEED_GUARDED_BY(mutex) = 0;
 
@@ -50,11 +49,11 @@ struct Announced {
   }
 };
 
-// What a program that begins now has seen of the stops.
-std::int64_t stops_seen() {
+// When a program that begins now has begun, for stops.
+std::int64_t beginning_ns() {
   auto& running = Running::get();
   MutexLock lock(running.mutex);
-  return running.stops_at_call < 0 ? running.stops : running.stops_at_call;
+  return running.call_ns < 0 ? now_ns() : running.call_ns;
 }
 
 // Of the program that has begun last.
@@ -70,7 +69,7 @@ OnFailure on_failure = nullptr;  // written before main()
 
 Program::Program(tensorflow::CancellationManager* manager, int ordinal,
                  std::int64_t step)
-    : stops_seen_(stops_seen()),
+    : since_ns_(beginning_ns()),
       manager_(manager),
       ordinal_(ordinal),
       ipus_(ipus_of(ordinal)),
@@ -287,7 +286,7 @@ void Program::watch() {
     auto& running = Running::get();
     MutexLock lock(running.mutex);
     running.programs.insert(this);
-    if (running.stops != stops_seen_) missed = running.why;
+    if (since_ns_ <= running.stopped_until_ns) missed = running.why;
   }
   // By stop(): another replica may be waiting by now.
   if (!missed.ok()) stop(std::move(missed));
@@ -338,14 +337,21 @@ void wake_idle_waiters() {
   running.ended.notify_all();
 }
 
-int stop_all_programs(const absl::Status& why) {
+int stop_all_programs(const absl::Status& why, std::int64_t until_ns) {
   auto& running = Running::get();
   // Under the lock: a program leaves the set before it is destroyed.
   MutexLock lock(running.mutex);
-  ++running.stops;
-  running.why = why;
-  for (Program* program : running.programs) program->stop(why);
-  return static_cast<int>(running.programs.size());
+  if (until_ns > running.stopped_until_ns) {
+    running.stopped_until_ns = until_ns;
+    running.why = why;
+  }
+  int stopped = 0;
+  for (Program* program : running.programs) {
+    if (program->since_ns() > until_ns) continue;
+    program->stop(why);
+    ++stopped;
+  }
+  return stopped;
 }
 
 std::int64_t last_program() { return last_number.load(std::memory_order_relaxed); }
@@ -360,7 +366,7 @@ void main_thread_calls(bool begins) {
   if (begins) hook_interrupt();
   auto& running = Running::get();
   MutexLock lock(running.mutex);
-  running.stops_at_call = begins ? running.stops : -1;
+  running.call_ns = begins ? now_ns() : -1;
 }
 
 }  // namespace ipufeed

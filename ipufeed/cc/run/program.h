@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "base/cancellation.h"
+#include "core/clock.h"
 #include "core/mutex.h"
 #include "core/seeds.h"
 #include "core/step_clock.h"
@@ -62,6 +63,9 @@ class Program {
 
   // The program's number in this process, from 1, in the order of starts.
   std::int64_t number() const { return number_; }
+
+  // When it has begun, for stops: see stop_all_programs.
+  std::int64_t since_ns() const { return since_ns_; }
 
   // True once the program must end. Every wait of a queue call checks it.
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
@@ -138,7 +142,7 @@ class Program {
   Leased* find(Leased::Kind kind, std::int64_t number) const IPUFEED_REQUIRES(mutex_);
   StepClock& clock_of(int ipu) IPUFEED_REQUIRES(mutex_);
 
-  const std::int64_t stops_seen_;
+  const std::int64_t since_ns_;  // see stop_all_programs
   tensorflow::CancellationManager* const manager_;
   const int ordinal_;
   const int ipus_;
@@ -215,8 +219,11 @@ class ProgramScope : public ContextScope {
 
 // Stops every program that has a feed in use or computes steps, as Ctrl-C does, and
 // those that have begun and will need one: a program may still be compiled when the
-// signal arrives. Returns how many have one in use.
-int stop_all_programs(const absl::Status& why);
+// signal arrives. Those that have begun after until_ns (monotonic clock) run on: the
+// thread that handles a signal may be late. A program that begins while the main thread
+// calls TensorFlow counts from the beginning of that call. Returns how many have a feed
+// in use or compute steps.
+int stop_all_programs(const absl::Status& why, std::int64_t until_ns = now_ns());
 
 // The number of the program that has begun last in this process; 0 for none.
 std::int64_t last_program();
