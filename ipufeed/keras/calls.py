@@ -6,6 +6,7 @@ from typing import Any
 
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.checks.arguments import check_data, check_training
+from ipufeed.keras.checks.arrays import check_arrays, check_end
 from ipufeed.keras.checks.host_operations import check_texts
 from ipufeed.keras.data.shapes import zeros_of
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
@@ -64,6 +65,13 @@ def fit(
         {"batch_size": batch_size, "validation_batch_size": validation_batch_size},
         {"steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps},
     )
+    check_arrays(
+        model,
+        {
+            **{"x": x, "y": y, "sample_weight": sample_weight},
+            "validation_data": validation_data,
+        },
+    )
     kit.check(model, "fit")
     refuse_to_accumulate(model, state.accumulation or 1, kit.trainer)
     if validation_split and validation_data is None:
@@ -81,6 +89,7 @@ def fit(
             **{"batch_size": batch_size, "shuffle": shuffle},
             "class_weight": class_weight,
         },
+        argument="steps_per_epoch",
     )
     if state.pipeline.is_on and state.pipeline.accumulation is None:
         raise ValueError(NEEDS_COUNT)
@@ -90,6 +99,7 @@ def fit(
     validation: dict[str, Any] | None = None
     if validation_data is not None:
         val_x, val_y, val_weight = kit.unpack(validation_data)
+        check_end(val_x, validation_steps, "validation_steps")
         validation = {
             **{"x": val_x, "y": val_y, "sample_weight": val_weight},
             **{"batch_size": validation_batch_size or batch_size},
@@ -136,7 +146,8 @@ def _validate(
     if state.validation is None:
         of_data = {name: arguments[name] for name in arguments if name != "steps"}
         state.validation = _prepare(
-            model, state, "evaluate", arguments["steps"], 1, of_data
+            *(model, state, "evaluate", arguments["steps"], 1, of_data),
+            argument="validation_steps",
         )
     values = model.evaluate(
         **arguments, callbacks=callbacks, return_dict=True, **{_CACHED: True}
@@ -169,6 +180,7 @@ def evaluate(
     kit.check(model, "evaluate")
     feed = state.validation if cached else None
     if feed is None:
+        check_arrays(model, {"x": x, "y": y, "sample_weight": sample_weight})
         feed = _prepare(
             model,
             state,
@@ -220,6 +232,7 @@ def predict(
     kit = state.kit
     _refuse("predict", kit, others)
     check_data(x, {"batch_size": batch_size}, {"steps": steps})
+    check_arrays(model, {"x": x})
     kit.check(model, "predict")
     feed = _prepare(
         model, state, "predict", steps, 1, {"x": x, "batch_size": batch_size}
@@ -277,12 +290,14 @@ def _prepare(
     steps: int | None,
     epochs: int,
     arguments: dict[str, Any],
+    argument: str = "steps",
 ) -> Feed:
     """Checks the data, and creates all variables."""
     import tensorflow as tf
 
     if model.run_eagerly or tf.config.functions_run_eagerly():
         raise RuntimeError(EAGERLY)
+    check_end(arguments["x"], steps, argument)
     source = state.kit.source(model, {**arguments, "steps": steps, "epochs": epochs})
     per_execution = state.kit.steps_per_execution(model)
     check_texts(model, source.dataset.element_spec)
@@ -290,7 +305,7 @@ def _prepare(
     example = zeros_of(dataset)
     state.kit.build(model, example, mode)
     resolve(model, state, example)
-    return Feed(state, source, dataset, steps, per_execution, epochs)
+    return Feed(state, source, dataset, steps, per_execution, epochs, argument)
 
 
 def _log_sizes(model: KerasModel, state: ModelState, feed: Feed) -> None:

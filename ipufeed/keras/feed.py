@@ -23,6 +23,7 @@ class Feed:
         steps: Of an epoch, per replica, from the caller; None: all data.
         steps_per_execution: The argument of `compile`.
         epochs: Of the call.
+        argument: The name of the caller's argument for the steps.
 
     Raises:
         ValueError: See count_steps.
@@ -36,6 +37,7 @@ class Feed:
         steps: int | None,
         steps_per_execution: int,
         epochs: int = 1,
+        argument: str = "steps",
     ) -> None:
         self.dataset = dataset
         replicas = state.replicas()
@@ -49,6 +51,7 @@ class Feed:
             steps_per_execution,
             replicas,
             1 if self._renewed or one else epochs,
+            argument,
         )
         if source.size is None and not source.endless:
             LOGGER.info(
@@ -171,12 +174,7 @@ def feedable(source: Source) -> Dataset:
         ValueError: The data have a partial batch, or an unknown dimension.
     """
     if source.partial_batch is not None:
-        raise ValueError(
-            "The provided set of data has a partial batch, which could result in data "
-            "being dropped. Either adjust the `batch_size` of your model (currently "
-            f"set to {source.partial_batch}) or pad your dataset to ensure there are "
-            "no partial batches."
-        )
+        source.partial_batch.refuse(source.size or 1)
     dataset = narrow(source.dataset)
     check_shapes(dataset.element_spec)
     return dataset

@@ -28,6 +28,7 @@ from ipufeed.keras.programs import BUILT
 from ipufeed.keras.refusals import (
     do_not_compile_for_host,
     refuse_to_compile,
+    refuse_version_1,
     warn_of_host,
 )
 from ipufeed.keras.state import ModelState, existing_state, state_of
@@ -136,6 +137,8 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
     ) -> None:
         found = signature.bind_partial(model, *arguments, **keywords).arguments
         check_execution(found.get("steps_per_execution"))
+        if not kit.takes_version_1:
+            refuse_version_1(found.get("optimizer"))
         stock_compile(model, *arguments, **keywords)
         model.__dict__.pop(BUILT, None)
         kit.adopt(model)

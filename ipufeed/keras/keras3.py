@@ -44,6 +44,7 @@ from ipufeed.keras.changes.moving import (
 )
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
+from ipufeed.keras.data.partial_batch import PartialBatch
 from ipufeed.keras.data.shapes import with_shapes
 from ipufeed.keras.feed import shuffle_again
 from ipufeed.keras.kit import Source
@@ -89,6 +90,7 @@ class Keras3(Pipelines):
     name = f"Keras {keras.__version__}"
     ignored: frozenset[str] = frozenset()
     fewest_epochs = 0  # builds the model, and trains nothing
+    takes_version_1 = False
     converts = False  # nor does Keras 3
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
@@ -145,11 +147,11 @@ class Keras3(Pipelines):
                 epoch_ends=adapter.on_epoch_end,
                 check=check,
             )
-        partial = adapter.has_partial_batch
+        rest = adapter.partial_batch_size
         return Source(
             dataset,
             batches,
-            adapter.batch_size if partial else None,
+            PartialBatch(adapter.batch_size, rest, of_arrays=True) if rest else None,
             renewed=True,
             epoch_begins=adapter.on_epoch_begin,
             epoch_ends=adapter.on_epoch_end,

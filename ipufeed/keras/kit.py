@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ipufeed.keras.checks.batches import BatchCheck
+from ipufeed.keras.data.partial_batch import PartialBatch
 from ipufeed.keras.pipeline.calls import Graph, Logs
 from ipufeed.tf_types import (
     Dataset,
@@ -28,7 +29,7 @@ class Source:
         dataset: A tf.data.Dataset of batches.
         size: The number of batches; None if it is unknown or infinite.
         endless: Whether it is infinite.
-        partial_batch: The size of batches if the last one is smaller, else None.
+        partial_batch: The last batch if it is smaller than the others; with a `size`.
         renewed: Whether each epoch has a new iterator.
         holds_epochs: Whether one iterator yields the batches of all epochs, `size` of each.
         call_begins: Called when a call begins, with "fit", "evaluate" or "predict".
@@ -40,7 +41,7 @@ class Source:
 
     dataset: Dataset
     size: int | None
-    partial_batch: int | None
+    partial_batch: PartialBatch | None
     renewed: bool
     holds_epochs: bool = False
     endless: bool = False
@@ -80,6 +81,7 @@ class Kit(Protocol):
     trainer: type  # the class of Keras with the steps
     ignored: frozenset[str]  # arguments of its calls that concern generators only
     fewest_epochs: int  # the least value of fit's `epochs`
+    takes_version_1: bool  # whether `compile` takes optimizers of TensorFlow 1
     converts: bool  # whether autograph converts `call`, losses and metrics
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:

@@ -28,6 +28,7 @@ from ipufeed.keras.changes.functions import MAKERS
 from ipufeed.keras.changes.moving import move_at_first_use, move_legacy_optimizer
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.checks.batches import BatchCheck
+from ipufeed.keras.data.partial_batch import PartialBatch
 from ipufeed.keras.data.shapes import with_shapes
 from ipufeed.keras.feed import shuffle_again
 from ipufeed.keras.kit import Source
@@ -71,6 +72,7 @@ class LegacyKeras(Pipelines):
     # Arguments on generators, without an effect.
     ignored = frozenset({"max_queue_size", "workers", "use_multiprocessing"})
     fewest_epochs = 1
+    takes_version_1 = True
     converts = True  # as tf_keras's own functions
 
     def source(self, model: KerasModel, arguments: dict[str, Any]) -> Source:
@@ -131,12 +133,12 @@ class LegacyKeras(Pipelines):
             )
         if check is not None:
             return self._generated(adapter, dataset, batch, check)
-        partial = adapter.has_partial_batch()
-        batch = arguments.get("batch_size") or 32
+        rest = adapter.partial_batch_size()
+        size = adapter.batch_size()
         return Source(
             dataset,
             adapter.get_size(),
-            batch if partial else None,
+            PartialBatch(size, rest, of_arrays=True) if rest else None,
             renewed=False,
             holds_epochs=True,
             epoch_ends=adapter.on_epoch_end,

@@ -95,7 +95,7 @@ def check_depth(model: KerasModel, state: ModelState, mode: str, steps: int) -> 
     if not refusal(schedule, count, io_tiles):
         return
     multiple, least = possible_counts(schedule, io_tiles)
-    suit = f"{least} or more" if multiple == 1 else f"{least} and its multiples"
+    takes = f"{least} or more" if multiple == 1 else f"a multiple of {multiple}"
     why = " on IPUs with I/O tiles" if io_tiles else ""
     call = "call `set_pipelining_options` with another"
     found = f"`steps_per_execution` is {count}"
@@ -108,7 +108,7 @@ def check_depth(model: KerasModel, state: ModelState, mode: str, steps: int) -> 
         remedy = f"Give more or smaller batches, or {call}"
     raise ValueError(
         f"The model {model.name} has {own.stages} pipeline stages, whose {kind.name} "
-        f"schedule in {mode}{why} suits {suit} mini-batches, but {found}. {remedy} "
+        f"schedule in {mode}{why} takes {takes} mini-batches, but {found}. {remedy} "
         "`pipeline_schedule`."
     )
 

@@ -135,6 +135,42 @@ def refuse_old_names(method: str, kwargs: dict[str, Any]) -> None:
             )
 
 
+# Optimizers of TensorFlow 1 by the names of their classes, and those of Keras 3.
+REPLACEMENTS = {
+    "AdadeltaOptimizer": "Adadelta",
+    "AdagradOptimizer": "Adagrad",
+    "AdamOptimizer": "Adam",
+    "FtrlOptimizer": "Ftrl",
+    "GradientDescentOptimizer": "SGD",
+    "MomentumOptimizer": "SGD",
+    "RMSPropOptimizer": "RMSprop",
+}
+
+
+def refuse_version_1(optimizer: object) -> None:
+    """Raises TypeError for an optimizer of TensorFlow 1, which Keras 3 does not take."""
+    import tensorflow as tf
+
+    if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return
+    kind = type(optimizer).__name__
+    new = REPLACEMENTS.get(kind)
+    way = f"Use `keras.optimizers.{new}`"
+    if kind == "MomentumOptimizer":
+        way += " with `momentum`"
+    if new is None:
+        way = "Use one of `keras.optimizers`"
+        if type(optimizer).__module__.startswith("ipufeed."):
+            way += (
+                ", or around it the wrapper of this name in `ipufeed.keras.optimizers`; "
+                "accumulation is `model.set_gradient_accumulation_options`"
+            )
+    raise TypeError(
+        f"`optimizer` is a {kind}, which is of TensorFlow 1 (tf.compat.v1.train): Keras 3 "
+        f"does not take it. {way}, or the Keras that takes it, tf_keras."
+    )
+
+
 MAKE_INSIDE = "Make the model in the scope: `with strategy.scope(): model = ...`"
 
 

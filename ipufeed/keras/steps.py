@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipufeed.device.log import LOGGER
-from ipufeed.keras.checks.arguments import check_steps
+from ipufeed.keras.checks.arguments import check_steps, refuse_unknown_size
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ def count_steps(
     steps_per_execution: int,
     replicas: int,
     epochs: int,
+    argument: str = "steps",
 ) -> Steps:
     """Counts the steps of a call over a dataset.
 
@@ -36,6 +37,7 @@ def count_steps(
         steps_per_execution: The argument of `compile`.
         replicas: Each takes a batch in a step.
         epochs: Epochs that share one iteration over the dataset.
+        argument: The name of the caller's argument for the steps.
 
     Raises:
         ValueError: The size is needed and unknown, there is too little data, or
@@ -43,10 +45,7 @@ def count_steps(
     """
     if steps is None:
         if size is None:
-            raise ValueError(
-                "Could not infer the size of the data. You must specify the number of "
-                "steps to run."
-            )
+            refuse_unknown_size(argument)
         steps, rest = divmod(size, replicas)
         if steps == 0:
             raise ValueError(

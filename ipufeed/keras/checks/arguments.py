@@ -5,6 +5,8 @@ An argument of None has its default, and is not checked.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from ipufeed.checks import as_int, as_number
 from ipufeed.tf_types import Nest
 
@@ -105,6 +107,21 @@ def check_steps(name: str, steps: object) -> int:
             "are used."
         )
     return int(number)
+
+
+def refuse_unknown_size(argument: str, endless: bool = False) -> NoReturn:
+    """Raises ValueError for data without a known end and without steps.
+
+    Args:
+        argument: The name of the caller's argument for the steps.
+        endless: Whether the data are known to have no end.
+    """
+    take = ", or end the dataset with `take`" if endless else ""
+    raise ValueError(
+        "Could not infer the size of the data"
+        f"{', which have no end' if endless else ''}. You must specify the number of "
+        f"steps to run: give `{argument}`{take}."
+    )
 
 
 def _check_least(name: str, value: object, least: int, why: str) -> None:

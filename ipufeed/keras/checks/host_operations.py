@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 from ipufeed.device.program.sharding import called_graphs
 from ipufeed.errors import UnsupportedElementError
@@ -65,8 +66,19 @@ def check_texts(model: KerasModel, element_spec: Spec) -> None:
 
     specs = tf.nest.flatten(element_spec)
     found = [i for i, each in enumerate(specs) if _is_text(each)]
-    if not found:
-        return
+    if found:
+        what = f"Component {found[0]} of the data of the model `{model.name}`"
+        refuse_texts(model, what, "type string")
+
+
+def refuse_texts(model: KerasModel, what: str, kind: str) -> NoReturn:
+    """Raises UnsupportedElementError for texts in the data.
+
+    Args:
+        model: The Keras model: the error names its layers that take texts.
+        what: The data.
+        kind: The type of these.
+    """
     layers = [
         each for each in model._flatten_layers() if type(each).__name__ in OF_TEXTS
     ]
@@ -80,12 +92,14 @@ def check_texts(model: KerasModel, element_spec: Spec) -> None:
         for each in layers
         if id(each) not in inner
     ]
-    taken = f", for its layers {', '.join(names)}" if names else ""
+    taken, way = "", " and a layer such as StringLookup or TextVectorization"
+    if names:
+        taken = f", for its layers {', '.join(names)}"
+        way = ", with these layers taken out of the model"
     raise UnsupportedElementError(
-        f"Component {found[0]} of the data of the model `{model.name}` is of type string"
-        f"{taken}: an infeed queue carries numbers only, and a compiled program has no "
-        "texts. Convert them to numbers in the dataset: `dataset.map(lambda x, y: "
-        "(layer(x), y))`, with these layers taken out of the model."
+        f"{what} is of {kind}{taken}: an infeed queue carries numbers only, and a "
+        "compiled program has no texts. Convert them to numbers in the dataset: "
+        f"`dataset.map(lambda x, y: (layer(x), y))`{way}."
     )
 
 

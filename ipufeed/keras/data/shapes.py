@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ipufeed.keras.checks.batches import BatchCheck
+from ipufeed.keras.data.partial_batch import PartialBatch
 from ipufeed.tf_types import Dataset, Nest, Spec
 
 
 def with_shapes(
     dataset: Dataset, batch: Nest, last: Nest = None, check: BatchCheck | None = None
-) -> tuple[Dataset, int | None]:
+) -> tuple[Dataset, PartialBatch | None]:
     """Sets the shapes of a generator's dataset to those of its first batch.
 
     Args:
@@ -22,7 +23,7 @@ def with_shapes(
         check: Of the batches; needed with `last`.
 
     Returns:
-        The dataset; and the batch size if the last batch is smaller, else None.
+        The dataset; and its last batch if that is smaller.
     """
     import tensorflow as tf
 
@@ -33,7 +34,7 @@ def with_shapes(
     if not dense or len(first) != len(specs):
         return dataset, None  # the infeed raises for what it cannot carry
     if last is not None and check is not None and check.is_smaller(last):
-        return dataset, int(first[0][0])
+        return dataset, PartialBatch(int(first[0][0]), _rows(last))
 
     def fixed(*element: Nest) -> Any:
         whole = element if isinstance(spec, tuple) else element[0]
@@ -44,6 +45,14 @@ def with_shapes(
         return tf.nest.pack_sequence_as(spec, flat)
 
     return dataset.map(fixed), None
+
+
+def _rows(batch: Nest) -> int:
+    import tensorflow as tf
+
+    return next(
+        int(np.shape(each)[0]) for each in tf.nest.flatten(batch) if each is not None
+    )
 
 
 def zeros_of(dataset: Dataset) -> Nest:
@@ -57,7 +66,7 @@ def zeros_of(dataset: Dataset) -> Nest:
 
 
 def check_shapes(element_spec: Spec) -> None:
-    """Raises ValueError if a component is ragged, or has an unknown dimension."""
+    """Raises ValueError if a component is not dense, or has an unknown dimension."""
     import tensorflow as tf
 
     for i, spec in enumerate(tf.nest.flatten(element_spec)):
@@ -68,6 +77,13 @@ def check_shapes(element_spec: Spec) -> None:
                 "compiled program takes dense tensors of fixed shapes. Pad its rows to "
                 "one length with `x.to_tensor(shape=[batch_size, length])`, in a map() "
                 "of the dataset."
+            )
+        if isinstance(spec, tf.SparseTensorSpec):
+            raise ValueError(
+                f"Component {i} of the data is a SparseTensor of shape {shape}: a "
+                "compiled program takes dense tensors of fixed shapes. Convert it with "
+                "tf.sparse.to_dense: before the call, or batch by batch in a map() of "
+                "the dataset."
             )
         if shape is not None and not shape.is_fully_defined():
             raise ValueError(

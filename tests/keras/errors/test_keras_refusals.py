@@ -63,7 +63,7 @@ class Batches(keras.utils.PyDataset):
             "does not have enough data",
         ),
         (lambda: {"x": generator()}, "infer the size of the data"),
-        (lambda: {"x": Batches()}, r"a partial batch.*currently set to 8"),
+        (lambda: {"x": Batches()}, r"a partial batch.*the size 7, the first one 8"),
     ],
 )
 def test_data_that_a_program_cannot_take(model, data, words):

@@ -41,7 +41,7 @@ def stages(kind, count, own=None, **options):
     [
         (
             {"gradient_accumulation_steps_per_replica": 2},
-            r"2 pipeline stages, whose Grouped schedule in fit suits 4 and its multiples "
+            r"2 pipeline stages, whose Grouped schedule in fit takes a multiple of 4 "
             "mini-batches, but `gradient_accumulation_steps_per_replica` is 2",
         ),
         (
@@ -49,7 +49,7 @@ def stages(kind, count, own=None, **options):
                 "gradient_accumulation_steps_per_replica": 1,
                 "pipeline_schedule": PipelineSchedule.Interleaved,
             },
-            "Interleaved schedule in fit suits 2 and its multiples",
+            "Interleaved schedule in fit takes a multiple of 2 mini-batches, but",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_depth_of_other_calls_and_of_io_tiles(two_ipus, kind):
     config.io_tiles.num_io_tiles = 64
     config.io_tiles.place_ops_on_io_tiles = True
     config.configure_ipu_system()
-    words = r"in fit on IPUs with I/O tiles suits 6 or more mini-batches, .* is 4\."
+    words = r"in fit on IPUs with I/O tiles takes 6 or more mini-batches, .* is 4\."
     with pytest.raises(ValueError, match=words):
         model.fit(models.dataset(), verbose=0, shuffle=False)
     models.configure(2)
