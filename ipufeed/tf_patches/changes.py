@@ -196,6 +196,10 @@ CHANGES = {
         "in an IPU's scope, adds up the gradients of replicas before it clips them",
         *("keras.changes.clipping", "tests/keras/test_clipping.py"),
     ),
+    "keras.src.optimizers.loss_scale_optimizer.LossScaleOptimizer.apply": Change(
+        "in an IPU's scope, adds up the gradients of replicas before it checks them",
+        *("keras.changes.clipping", "tests/keras/programs/test_loss_scales.py"),
+    ),
     "keras.src.backend.tensorflow.optimizer.TFOptimizer._all_reduce_sum_gradients": Change(
         "adds up only what has not been added up before the clipping",
         *("keras.changes.clipping", "tests/keras/test_clipping.py"),

@@ -1,7 +1,9 @@
-"""Lets Keras 3's optimizers clip the sum of the replicas' gradients.
+"""Lets Keras 3's optimizers clip, and check, the sum of the replicas' gradients.
 
 Keras 3 clips the gradients of each replica, then adds these up; Keras 2 adds them up first,
-so that replicas equal a larger batch.
+so that replicas equal a larger batch. So does its LossScaleOptimizer, which skips an update
+if a gradient is not finite: in Keras 3 each replica decides by its own gradients, and one
+that updates would wait in a collective for one that does not.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from keras.src.optimizers.base_optimizer import BaseOptimizer
+from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
 from ipufeed.device.program.strategy import current_strategy
 from ipufeed.tf_patches.changes import replace
@@ -43,7 +46,23 @@ def sum_before_clipping() -> None:
     ) -> list[GradAndVar]:
         return grads_and_vars if _are_sums.get() else add_up(self, grads_and_vars)
 
+    apply_scaled = LossScaleOptimizer.apply
+
+    def apply_finite_sums(
+        self: LossScaleOptimizer,
+        grads: list[Tensor],
+        trainable_variables: list[Variable] | None = None,
+    ) -> None:
+        if current_strategy() is None or _are_sums.get():
+            apply_scaled(self, grads, trainable_variables)
+            return
+        variables = trainable_variables or self._trainable_variables
+        pairs = add_up(self, zip(grads, variables, strict=True))
+        with _summed():
+            apply_scaled(self, [gradient for gradient, _ in pairs], trainable_variables)
+
     replace(BaseOptimizer, "_backend_apply_gradients", apply_sums)
+    replace(LossScaleOptimizer, "apply", apply_finite_sums)
     replace(TFOptimizer, "_all_reduce_sum_gradients", add_up_once)
 
 

@@ -24,6 +24,12 @@ class Unscaling(keras.optimizers.Optimizer):  # type: ignore[misc]
     def __init__(self, scaling: Optimizer) -> None:
         object.__setattr__(self, "_scaling", scaling)
 
+    @property
+    def variables(self) -> list[Variable]:
+        """The variables of the LossScaleOptimizer."""
+        state = self._scaling.variables
+        return list(state() if callable(state) else state)
+
     def apply_gradients(
         self, grads_and_vars: Iterable[GradAndVar], **keywords: object
     ) -> Any:
