@@ -1,16 +1,18 @@
 """The leaves of a loader's element: bytes, leading dimensions, copies.
 
-An element is nested in dicts, lists, tuples, dataclasses and Arrow's tables; its leaves are
-arrays of any framework (objects with `nbytes` and `shape`: NumPy, Torch, JAX, TensorFlow),
-columns of a table, strings, and numbers. A list of numbers is one leaf, as in a row of
-Hugging Face's datasets.
+An element is nested in dicts, lists, tuples, dataclasses, classes of attrs, and tables of
+Arrow and pandas; its leaves are arrays of any framework (objects with `nbytes` and `shape`:
+NumPy, Torch, JAX, TensorFlow), columns of a table, strings, and numbers. A list of numbers
+is one leaf, as in a row of Hugging Face's datasets.
 """
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import mmap
 import sys
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,7 @@ def leaves_of(element: Element) -> list[Leaf]:
         for value in element.values():
             found += leaves_of(value)
         return found
-    if kind is tuple or kind is list or isinstance(element, (tuple, list)):
+    if kind is tuple or kind is list or isinstance(element, (tuple, list, deque)):
         if kind is list and is_numbers(element):
             return [element]
         found = []
@@ -59,9 +61,9 @@ def leaves_of(element: Element) -> list[Leaf]:
     return [element]
 
 
-def is_numbers(element: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether all that it holds are numbers, and it is not empty."""
-    if not element or type(element[-1]) not in NUMBERS:
+def is_numbers(element: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
+    """Whether it is a list or a tuple of numbers alone, and not empty."""
+    if isinstance(element, deque) or not element or type(element[-1]) not in NUMBERS:
         return False
     return all(type(each) in NUMBERS for each in element[:MOST_LOOKED_AT])
 
@@ -69,29 +71,61 @@ def is_numbers(element: list[Any] | tuple[Any, ...]) -> bool:
 def parts_of(element: Element) -> dict[Any, Any] | None:
     """Returns the parts by name; None of an element without names.
 
-    Names are those of a dict, a BatchEncoding, a table, and a dataclass without `nbytes`.
+    Names are those of a dict, a BatchEncoding, a table, and the fields of a dataclass or a
+    class of attrs without `nbytes`.
     """
-    if isinstance(element, dict) or _is_mapping(element):
+    if isinstance(element, dict):
+        return dict(element)
+    if _is_frame(element):
+        columns = [element.iloc[:, number] for number in range(element.shape[1])]
+        # Names may occur twice.
+        names = element.columns if element.columns.is_unique else range(len(columns))
+        return dict(zip(names, columns, strict=True))
+    if _is_mapping(element):
         return dict(element)
     if is_table(element):
         return dict(zip(element.column_names, element.columns, strict=True))
-    if dataclasses.is_dataclass(element) and not hasattr(element, "nbytes"):
-        fields = dataclasses.fields(element)
-        return {field.name: getattr(element, field.name) for field in fields}
-    return None
+    names = _fields_of(type(element))
+    if names is None or hasattr(element, "nbytes"):
+        return None
+    return {name: getattr(element, name) for name in names if hasattr(element, name)}
+
+
+def _fields_of(kind: type) -> list[str] | None:
+    """Returns the names of the fields of a dataclass or a class of attrs; else None."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    fields = getattr(kind, "__attrs_attrs__", None)
+    return None if fields is None else [field.name for field in fields]
 
 
 def _is_mapping(element: Element) -> bool:
-    return hasattr(element, "keys") and hasattr(element, "__getitem__")
+    """Whether it has keys for its parts; a series of pandas has them for its numbers."""
+    return (
+        hasattr(element, "keys")
+        and hasattr(element, "__getitem__")
+        and _package_of(element) not in ("pandas", "scipy")
+    )
 
 
 def is_table(element: Element) -> bool:
-    """Whether it is a RecordBatch or a Table of Arrow, whose rows are samples."""
-    return _is_arrow(element) and hasattr(element, "column_names")
+    """Whether it is a table of Arrow or pandas, whose rows are samples."""
+    if _is_arrow(element):
+        return hasattr(element, "column_names")
+    return _is_frame(element)
+
+
+def _is_frame(element: Element) -> bool:
+    """Whether it is a DataFrame of pandas, or of a class derived from it."""
+    return hasattr(element, "iloc") and getattr(element, "ndim", None) == 2
+
+
+def _package_of(element: Element) -> str:
+    return type(element).__module__.partition(".")[0]
 
 
 def _is_arrow(element: Element) -> bool:
-    return type(element).__module__.partition(".")[0] == "pyarrow"
+    return _package_of(element) == "pyarrow"
 
 
 def bytes_of(leaf: Leaf) -> int:
@@ -104,8 +138,12 @@ def bytes_of(leaf: Leaf) -> int:
         size = getattr(leaf, "nbytes", None)
     except Exception:  # of a sparse torch tensor
         raise OpaqueError(type(leaf).__name__) from None
-    # NumPy reports pointers for objects, and torch a dense tensor for compressed rows.
-    pointers = getattr(getattr(leaf, "dtype", None), "hasobject", False)
+    # NumPy and pandas report pointers for objects, and torch a dense tensor for
+    # compressed rows.
+    dtype = getattr(leaf, "dtype", None)
+    pointers = getattr(dtype, "hasobject", False) or (
+        getattr(dtype, "storage", None) == "python"
+    )
     if pointers or "sparse" in str(getattr(leaf, "layout", "")):
         raise OpaqueError(type(leaf).__name__)
     if type(size) is int:
@@ -119,9 +157,13 @@ def bytes_of(leaf: Leaf) -> int:
         return NUMBER_BYTES
     if kind is list:
         return NUMBER_BYTES * len(leaf)
+    if kind is array.array:
+        return int(leaf.itemsize * len(leaf))
     try:
         if size is not None:
             return int(size)
+        if not hasattr(leaf, "__array__"):  # a sparse one of TensorFlow or SciPy
+            raise OpaqueError(kind.__name__)
         return int(np.prod(tuple(leaf.shape)) * np.dtype(leaf.dtype.name).itemsize)
     except Exception:  # not an array, or a sparse one
         raise OpaqueError(kind.__name__) from None
@@ -167,7 +209,7 @@ def spec_of(element: Element) -> object:
         return {str(key): spec_of(value) for key, value in parts.items()}
     if hasattr(element, "_asdict"):
         return spec_of(element._asdict())
-    if isinstance(element, (list, tuple)):
+    if isinstance(element, (list, tuple, deque)):
         if type(element) is list and is_numbers(element):
             return f"list of {len(element)} {type(element[0]).__name__}"
         return [spec_of(value) for value in element]

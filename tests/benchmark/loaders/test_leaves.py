@@ -1,9 +1,10 @@
 """Bytes, samples and copies of elements as loaders give them."""
 
+import array
 import dataclasses
 import sys
 import types
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, deque, namedtuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from ipufeed.benchmark.loaders.leaves import (
     OpaqueError,
     bytes_of,
     bytes_view,
+    is_table,
     leading_of,
     leaves_of,
     spec_of,
@@ -59,6 +61,9 @@ TABLE = pa.Table.from_batches([ROWS, ROWS])
         (Pair(IMAGE, LABEL), [48, 32]),
         (Example(IMAGE, "höhe"), [48, 5]),
         (Encoding(ids=IMAGE), [48]),
+        (UserDict(a=IMAGE), [48]),
+        (deque([IMAGE, 1]), [48, 8]),
+        (array.array("d", [1, 2]), [16]),
         (ROWS, [16, 32]),
         ({"rows": TABLE}, [32, 64]),
         ([1, 2, 3], [24]),
@@ -117,6 +122,46 @@ def test_the_leading_dimension_is_that_of_arrays_and_lists(leaf, leading):
 )
 def test_the_structure_is_described(element, spec):
     assert spec_of(element) == spec
+
+
+def test_sparse_arrays_have_no_bytes():
+    """Those of the dense array would be too many."""
+    import tensorflow as tf
+
+    sparse = pytest.importorskip("scipy.sparse")
+    for leaf in (
+        sparse.csr_array(np.eye(9)),
+        sparse.coo_matrix(np.eye(9)),
+        tf.sparse.eye(9),
+    ):
+        assert leaves_of(leaf) == [leaf]
+        with pytest.raises(OpaqueError):
+            bytes_of(leaf)
+
+
+def test_fields_of_attrs_are_parts():
+    attrs = pytest.importorskip("attrs")
+    kind = attrs.make_class("Sample", ["image", "label"])
+    sample = kind(IMAGE, LABEL)
+
+    assert [bytes_of(leaf) for leaf in leaves_of(sample)] == [48, 32]
+    assert spec_of(sample) == {"image": "float32 (4, 3)", "label": "int64 (4,)"}
+    assert leaves_of(kind) == [kind]  # a class has no values
+
+
+def test_columns_of_pandas_are_leaves_and_its_rows_samples():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": np.zeros(6), "y": np.zeros(6, np.int32)})
+
+    assert is_table(table)
+    assert not is_table(table["x"])
+    assert [bytes_of(leaf) for leaf in leaves_of(table)] == [48, 24]
+    assert spec_of(table) == {"x": "float64 (6,)", "y": "int32 (6,)"}
+    assert len(leaves_of(table["x"])) == 1
+    assert len(leaves_of(pandas.concat([table, table], axis=1))) == 4  # names twice
+    names = pandas.Series(["ab", "c"], dtype=pandas.StringDtype("python"))
+    with pytest.raises(OpaqueError):
+        bytes_of(names)  # pointers
 
 
 def test_tensors_of_unknown_dimensions_have_no_bytes():
