@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import inspect
 import sys
 import types
@@ -105,6 +106,8 @@ def run_file(path: Path) -> types.ModuleType:
         listen()  # a pipeline gets its hooks when it is built
     code = compile(source, str(path), "exec", dont_inherit=True)
     name = resolved.stem if resolved.stem.isidentifier() else "dataset_file"
+    if name in sys.stdlib_module_names:
+        importlib.import_module(name)  # before the file's folder is on sys.path
     if name in sys.modules:  # a file called json.py must not replace json
         name = f"dataset_file_{name}"
     module = types.ModuleType(name)
@@ -149,6 +152,12 @@ def find_dataset(
         key: value for key, value in found.items() if _is_factory(key, value, module)
     }
     usual = [key for key in FACTORY_NAMES if key in factories]
+    makes_loader = any("loader" in key or "pipeline" in key for key in usual)
+    if makes_loader and not any(
+        key in LOADER_NAMES or isinstance(value, tf.data.Dataset)
+        for key, value in datasets.items()
+    ):
+        datasets = {}  # what the loader reads
     if not factories:  # a file may only import one
         factories = {
             key: found[key]
@@ -384,6 +393,6 @@ def _advice_for(value: object) -> str:
         return " Enter this context manager in the file, and return what it gives."
     if isinstance(value, type):
         return " It is a class: give an object of it."
-    if hasattr(type(value), "__next__") or hasattr(type(value), "__getitem__"):
-        return " A `for` loop needs `__iter__`, or `__len__` and `__getitem__`."
+    if hasattr(type(value), "__next__"):
+        return " A `for` loop needs `__iter__` or `__getitem__`."
     return ""

@@ -174,6 +174,18 @@ def test_a_file_does_not_replace_a_module_of_the_same_name(tmp_path):
     assert json is sys.modules["json"]
 
 
+def test_a_file_does_not_replace_a_module_that_is_imported_later(tmp_path):
+    """As html.py would that of the page."""
+    path = tmp_path / "this.py"  # prints at its import
+    path.write_text("value = 1")
+    assert "this" not in sys.modules
+    assert dataset_file.run_file(path).value == 1
+
+    import this
+
+    assert this.__file__ != str(path)
+
+
 def test_a_file_may_have_a_name_that_is_not_an_identifier(tmp_path):
     """`my-data set.py` is a file name like any other."""
     path = tmp_path / "my-data set.py"

@@ -76,6 +76,22 @@ def test_a_dataset_wins_over_a_factory(find):
     assert find(text)[1] == "train"
 
 
+ROWS = """
+class Dataset:
+    __module__ = "datasets.arrow_dataset"
+    def __iter__(self): return iter([1, 2])
+def make_loader(): return iter([3])
+"""
+
+
+@pytest.mark.parametrize("name", ["dataset", "rows"])
+def test_a_function_that_makes_a_loader_wins_over_what_it_reads(find, name):
+    """Rows of Hugging Face under any name; but not over what is called `loader`."""
+    assert find(f"{ROWS}{name} = Dataset()")[1] == "make_loader"
+    assert find(f"{ROWS}{name} = Dataset()\nloader = Dataset()")[1] == "loader"
+    assert find(f"{ROWS}{name} = Dataset()\ndel make_loader")[1] == name
+
+
 @pytest.mark.parametrize("name", [*dataset_file.FACTORY_NAMES, "dataset"])
 def test_a_function_with_a_known_name_is_a_factory(find, name):
     """The usual names work without an annotation."""
@@ -289,7 +305,7 @@ def test_a_name_of_something_else_is_refused(find, text, kind):
     [
         ("loader = [1]", "got list. Make one of it with tf.data.Dataset"),
         ("class loader:\n    __iter__ = None", "got type. It is a class"),
-        ("class L:\n    __getitem__ = id\nloader = L()", "got L. A `for` loop needs"),
+        ("class L:\n    __next__ = id\nloader = L()", "got L. A `for` loop needs"),
         (
             "async def make_loader():\n    yield 1",
             "got async_generator. It is asynchronous",
