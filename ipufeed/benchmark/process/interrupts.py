@@ -111,6 +111,9 @@ def leave(code: int) -> NoReturn:
     functions that the dataset file registered, and flushing.
     """
     _name_children()
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        # Python's exit removes the handlers first: then a timer would end the process.
+        signal.setitimer(timer, 0)
     if "tensorflow" in sys.modules:
         from ipufeed import _native
 
