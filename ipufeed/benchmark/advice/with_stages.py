@@ -142,7 +142,11 @@ def _with_loader_stages(result: Result, source: object, kind: Kind) -> Result:
         return result
     measured = sum(epoch["time_elapsed"] for epoch in result.epochs)
     seconds = budget(measured - result.startup["seconds"])
-    return replace(result, stages=stages_of(source, kind, result.elements, seconds))
+    # A loader that a function makes for each pass reports the last one alone.
+    passes = result.settings["passes"] is not None
+    last = result.epochs[-1]["elements_processed"] if passes and result.epochs else None
+    elements = result.elements if last is None else last
+    return replace(result, stages=stages_of(source, kind, elements, seconds))
 
 
 def _explained(result: Result, dataset: Dataset) -> Explanation | None:

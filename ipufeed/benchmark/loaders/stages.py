@@ -78,7 +78,7 @@ def stages_of(
     Args:
         source: A loader that has been measured.
         kind: The loader's kind.
-        elements: Number of measured elements.
+        elements: Number of measured elements of the last pass.
         seconds: Limit of a second pass.
     """
     if kind.name == "spdl Pipeline":
