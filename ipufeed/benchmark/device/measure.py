@@ -32,7 +32,9 @@ from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings
 from ipufeed.benchmark.loaders.as_dataset import as_dataset
+from ipufeed.benchmark.loaders.failure import LoaderError
 from ipufeed.benchmark.loaders.kinds import Kind, kind_of
+from ipufeed.benchmark.loaders.leaves import leading_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
     CALIBRATION_S,
@@ -118,7 +120,7 @@ def measure_through(
     """
     settings = settings or Settings()
     source = dataset
-    dataset, loader = _feedable(source, settings)
+    dataset, loader, failures = _feedable(source, settings)
     described = describe_dataset(dataset, name, loader)
     if loader is not None:
         described["cardinality"] = length_of(source)
@@ -129,7 +131,7 @@ def measure_through(
         found, interruption = run_on_device(dataset, settings, waiting, device)
     conditions = conditions_since(before, waiting)
     run = _completed_run(found, interruption)
-    raw = _complete_counts(run, dataset)
+    raw = _complete_counts(run, dataset, failures)
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     compared, calibration = Comparisons(), None
@@ -146,7 +148,7 @@ def measure_through(
         except KeyboardInterrupt as error:
             interruption = error
             later = [interrupted_later(_not_finished(device))]
-    rule = _rule_for(dataset, loader, raw, settings)
+    rule = _rule_for(dataset, loader, settings)
     # The copy into the program is a part of the device's time.
     own = OwnSections(None, resources_section(raw.counters, conditions))
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
@@ -162,15 +164,21 @@ def measure_through(
     return result
 
 
-def _feedable(dataset: Dataset, settings: Settings) -> tuple[Dataset, Kind | None]:
-    """Returns a checked dataset, and the kind of the loader that it reads, or None."""
+def _feedable(
+    dataset: Dataset, settings: Settings
+) -> tuple[Dataset, Kind | None, list[LoaderError]]:
+    """Returns a checked dataset, the kind of the loader that it reads, or None, and a list.
+
+    The list gets what the loader will have raised.
+    """
+    failures: list[LoaderError] = []
     loader = kind_of(dataset)
     if loader is not None:
-        dataset = as_dataset(dataset, loader)
+        dataset = as_dataset(dataset, loader, failures)
     check_arguments(dataset, settings)
     _check_mode(dataset, settings)
     check_feedable(dataset.element_spec)
-    return dataset, loader
+    return dataset, loader, failures
 
 
 def _completed_run(
@@ -183,16 +191,20 @@ def _completed_run(
     return found
 
 
-def _rule_for(
-    dataset: Dataset, loader: Kind | None, raw: RawMeasurement, settings: Settings
-) -> SampleRule:
+def _rule_for(dataset: Dataset, loader: Kind | None, settings: Settings) -> SampleRule:
     """Returns the rule for samples of a dataset, or of the loader that it reads."""
     if loader is None:
         return sample_rule(dataset, settings.items_per_element)
-    alike = isinstance(dataset.element_spec, (tuple, dict)) and bool(
-        raw.counters["same_leading_dimension"]
-    )
-    return rule_of(loader, alike, settings.items_per_element)
+    import tensorflow as tf
+
+    spec = dataset.element_spec  # all elements are of these shapes
+    leading = {leading_of(each) for each in tf.nest.flatten(spec)}
+    rows = loader.rows().of(spec, leading.pop() if len(leading) == 1 else None)
+    alike = isinstance(spec, (tuple, dict)) and rows is not None
+    rule = rule_of(loader, alike, settings.items_per_element)
+    if rule.per_element is None and rows is not None:
+        rule = dataclasses.replace(rule, per_element=rows)
+    return rule
 
 
 @dataclasses.dataclass
@@ -314,7 +326,9 @@ def _check_mode(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def _complete_counts(run: DeviceRun, dataset: Dataset) -> RawMeasurement:
+def _complete_counts(
+    run: DeviceRun, dataset: Dataset, failures: list[LoaderError]
+) -> RawMeasurement:
     """Returns the consumer's counts, with the infeed's waits and the dataset's error."""
     _, _, alike = element_size(dataset)
     infeed, _ = waits(run)
@@ -324,9 +338,10 @@ def _complete_counts(run: DeviceRun, dataset: Dataset) -> RawMeasurement:
         "blocked_ns": round(infeed.host_waited_s * 1e9),
         "same_leading_dimension": int(alike),
     }
-    return dataclasses.replace(
-        run.raw, counters=counters, failure=_dataset_error(run.failure)
-    )
+    failure = _dataset_error(run.failure)
+    if failure is not None and failures:  # TensorFlow's has a traceback for a text
+        failure = failures[0]
+    return dataclasses.replace(run.raw, counters=counters, failure=failure)
 
 
 def _dataset_error(failure: Any) -> Any:

@@ -2,6 +2,8 @@
 
     kinds      the framework of an object, and how to start a pass over it
     leaves     an element's arrays: bytes, leading dimensions, copies
+    rows       its samples
+    failure    what a loader raises, as the result shows it
     consumer   the loop that takes, counts and stamps the elements
     stages     where the time goes, as Grain and SPDL report it
     as_dataset a tf.data dataset of a loader, for the device

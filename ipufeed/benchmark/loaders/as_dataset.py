@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ipufeed.benchmark.loaders.consumer import place_of
+from ipufeed.benchmark.loaders.failure import LoaderError, place_of
 from ipufeed.benchmark.loaders.kinds import Kind, Loader
 from ipufeed.benchmark.loaders.leaves import (
     Array,
@@ -35,7 +35,9 @@ NARROWER = {
 }
 
 
-def as_dataset(source: Loader, kind: Kind) -> Dataset:
+def as_dataset(
+    source: Loader, kind: Kind, failures: list[LoaderError] | None = None
+) -> Dataset:
     """Returns a tf.data.Dataset of the loader's elements.
 
     Its structure is that of the loader's first element, which is read in a separate pass;
@@ -44,6 +46,8 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
     Args:
         source: The loader.
         kind: The loader's kind.
+        failures: Gets what the loader raises, of which the dataset's error has the text
+            only, in a traceback of TensorFlow.
 
     Returns:
         The dataset. Its cardinality is unknown: a loader's length may be wrong.
@@ -67,11 +71,16 @@ def as_dataset(source: Loader, kind: Kind) -> Dataset:
     )
 
     def generate() -> Iterator[Nest]:
-        with kind.open() as iterator:
-            for number, element in enumerate(iterator):
-                found = arrays_of(element, "element")
-                _check_alike(arrays, found, number)
-                yield found
+        try:
+            with kind.open() as iterator:
+                for number, element in enumerate(iterator):
+                    found = arrays_of(element, "element")
+                    _check_alike(arrays, found, number)
+                    yield found
+        except Exception as error:
+            if failures is not None:
+                failures.append(LoaderError(error))
+            raise
 
     dataset: Dataset = tf.data.Dataset.from_generator(
         generate, output_signature=signature

@@ -7,10 +7,15 @@ import itertools
 
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 from ipufeed.benchmark.loaders.leaves import Element
+from ipufeed.benchmark.loaders.rows import Rows
 
 
 def calibrate(
-    element: Element, copy: bool, seconds: float, interval_s: float
+    element: Element,
+    copy: bool,
+    seconds: float,
+    interval_s: float,
+    rows: Rows | None = None,
 ) -> tuple[int, float] | None:
     """Measures the cost of the loop by repeating one element without a loader.
 
@@ -27,7 +32,7 @@ def calibrate(
         copy=copy,
     )
     consumer = Consumer(
-        lambda: contextlib.nullcontext(itertools.repeat(element)), limits
+        lambda: contextlib.nullcontext(itertools.repeat(element)), limits, rows
     )
     consumer.run()
     consumer.finish()

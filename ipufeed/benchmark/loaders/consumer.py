@@ -14,9 +14,7 @@ deadline: a loader that hangs in native code cannot be stopped, and its thread s
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -28,6 +26,7 @@ from ipufeed.benchmark.loaders.leaves import (
     leading_of,
     leaves_of,
 )
+from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.interruptible import POLL_S, run_interruptibly
 
 # As in the native consumer (cc/measure/measurement.h).
@@ -109,8 +108,11 @@ class Consumer:
     Threads: `run` on the consumer's thread; the rest from any.
     """
 
-    def __init__(self, open_pass: Open, limits: Limits) -> None:
+    def __init__(
+        self, open_pass: Open, limits: Limits, rows: Rows | None = None
+    ) -> None:
         self.counts = Counts()
+        self._rows = rows or Rows()
         self._open = open_pass
         self._limits = limits
         self._stop = False
@@ -257,18 +259,19 @@ class Consumer:
         counts = self.counts
         leaves = leaves_of(element)
         size = 0
-        samples: int | None = None
+        leading: int | None = None
+        alike = True
         for number, leaf in enumerate(leaves):
             try:
                 size += bytes_of(leaf)
             except OpaqueError:
                 counts.opaque += 1
-                continue
-            leading = leading_of(leaf)
+            found = leading_of(leaf)
             if number == 0:
-                samples = leading
-            elif leading != samples:
-                counts.same_leading_dimension = False
+                leading = found
+            elif found != leading:
+                alike = False
+        samples = self._rows.of(element, leading if alike else None)
         if samples is None:
             counts.same_leading_dimension = False
         if self._copies is not None:
@@ -324,6 +327,7 @@ def consume(
     limits: Limits,
     on_first: Callable[[], None],
     on_wait: Callable[[Counts], None],
+    rows: Rows | None = None,
 ) -> tuple[Consumer, BaseException | None]:
     """Runs a consumer on its own thread until its loop or its time is over.
 
@@ -333,12 +337,13 @@ def consume(
         on_first: Called after the first element, on the consumer's thread.
         on_wait: Called about twenty times a second on the calling thread; its exceptions
             stop the run, as Ctrl-C does.
+        rows: Counts the samples; the default knows nothing of the loader.
 
     Returns:
         The consumer, whose counts no longer change, and the exception that interrupted
         the run, or None.
     """
-    consumer = Consumer(open_pass, limits)
+    consumer = Consumer(open_pass, limits, rows)
 
     def on_poll() -> bool:
         on_wait(consumer.counts)
@@ -362,13 +367,3 @@ def _overdue(counts: Counts, limits: Limits) -> bool:
     if not (limits.seconds_ns and counts.first_ns):
         return False
     return _clock() - counts.first_ns > limits.seconds_ns
-
-
-def place_of(error: BaseException) -> str:
-    """Returns ` (batches.py:12)`: the innermost line of the loader, or ""."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if os.path.dirname(frame.filename) != os.path.dirname(__file__)
-    ]
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

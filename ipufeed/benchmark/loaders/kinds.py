@@ -8,7 +8,8 @@
     datasets (Hugging Face)                  a row            iter()
     keras.utils.PyDataset                    a batch          by index, as fit() does
     anything else with __iter__              as returned      iter()
-    an own class with __len__, __getitem__   as returned      by index
+    an own class with __getitem__            as returned      by index, to its __len__ or
+                                                              an IndexError
 
 An object is recognised by the modules of its classes, without importing anything. A new
 release of a framework that keeps its public names is still recognised.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # leaves imports numpy, which --help does without
     from ipufeed.benchmark.loaders.leaves import Element
+    from ipufeed.benchmark.loaders.rows import Rows
 
 # Any: the classes of frameworks that may not be installed.
 Loader = Any
@@ -46,6 +48,12 @@ METHODS = {
 }
 
 
+# Parts of names of Grain's steps whose elements are not the batches of their input.
+GRAIN_ENDS = ("FlatMap", "Pack", "ConcatThenSplit")
+# Columns of lists in datasets of Hugging Face; Sequence is of releases before 4.
+HF_LISTS = ("List", "LargeList", "Sequence")
+
+
 @dataclass(frozen=True)
 class Kind:
     """The kind of a loader.
@@ -57,12 +65,20 @@ class Kind:
         passes: Whether a second pass is possible; False for a generator or an iterator.
         batch: The source of its batches as text: `batch_size=32`; "" if the framework
             always batches; None if unknown.
+        size: The elements of a full batch; None if unknown.
     """
 
     name: str
     open: Callable[[], contextlib.AbstractContextManager[Iterator[Element]]]
     passes: bool
     batch: str | None = None
+    size: int | None = None
+
+    def rows(self) -> Rows:
+        """Returns what counts the samples of its elements."""
+        from ipufeed.benchmark.loaders.rows import Rows
+
+        return Rows(self.size, self.batch is not None)
 
 
 def kind_of(source: Loader) -> Kind | None:
@@ -71,14 +87,18 @@ def kind_of(source: Loader) -> Kind | None:
         return source.kind
     if isinstance(source, (*DATA, type)) or _is_tensorflow(source) or _is_data(source):
         return None
-    for recognise in (_torch_kind, _spdl_kind, _ray_kind, _keras_kind):
+    for recognise in (
+        *(_torch_kind, _spdl_kind, _ray_kind),
+        *(_keras_kind, _datasets_kind, _grain_kind),
+    ):
         kind = recognise(source)
         if kind is not None:
             return kind
     if not hasattr(type(source), "__iter__"):
         if not _has_indices(source):
             return None
-        return Kind(_name_of(source), lambda: _by_index(source), passes=True)
+        begin = _by_index if hasattr(type(source), "__len__") else _plain
+        return Kind(_name_of(source), lambda: begin(source), passes=True)
     once = hasattr(type(source), "__next__")
     return Kind(_name_of(source), lambda: _plain(source), passes=not once)
 
@@ -111,9 +131,8 @@ def _is_torch_dataset(source: object) -> bool:
 
 def _has_indices(source: object) -> bool:
     """Whether `for` reads it by index: a sequence without `__iter__`, no mapping."""
-    names = ("__len__", "__getitem__")
     return (
-        all(hasattr(type(source), name) for name in names)
+        hasattr(type(source), "__getitem__")
         and not hasattr(type(source), "keys")
         and not _is_torch_dataset(source)
     )
@@ -162,7 +181,7 @@ def is_known(source: Loader) -> bool:
     kind = kind_of(source)
     return kind is not None and (
         kind.name.startswith(("torch DataLoader", "spdl Pipeline", "ray.data", "keras"))
-        or kind.name.split()[0] in ("grain", "datasets")
+        or kind.name.split()[0] in ("grain", "datasets", "webdataset")
     )
 
 
@@ -206,7 +225,13 @@ def _torch_kind(source: Loader) -> Kind | None:
         batch = f"batch_size={source.batch_size}"
     elif source.batch_sampler is not None:
         batch = "batch_sampler"
-    return Kind("torch DataLoader", lambda: _plain(source), passes=True, batch=batch)
+    return Kind(
+        "torch DataLoader",
+        lambda: _plain(source),
+        passes=True,
+        batch=batch,
+        size=source.batch_size,
+    )
 
 
 def _spdl_kind(source: Loader) -> Kind | None:
@@ -232,6 +257,74 @@ def _ray_kind(source: Loader) -> Kind | None:
                 passes=True,
                 batch="iter_batches()",
             )
+    return None
+
+
+def _datasets_kind(source: Loader) -> Kind | None:
+    """Recognises a dataset of Hugging Face; if all its columns are lists, it batches.
+
+    `.batch(n)` leaves no other trace. Columns of tokens alone are lists, too.
+    """
+    for name in ("Dataset", "IterableDataset"):
+        if has_class(source, "datasets", name):
+            break
+    else:
+        return None
+    features = getattr(source, "features", None)
+    columns = [type(each).__name__ for each in (features or {}).values()]
+    batches = bool(columns) and all(each in HF_LISTS for each in columns)
+    return Kind(
+        _name_of(source),
+        lambda: _plain(source),
+        passes=True,
+        batch="every column is a list" if batches else None,
+    )
+
+
+def _grain_kind(source: Loader) -> Kind | None:
+    """Recognises what is of Grain, whose last step that batches is the batch."""
+    if type(source).__module__.partition(".")[0] != "grain":
+        return None
+    if not hasattr(type(source), "__iter__") or hasattr(type(source), "__next__"):
+        return None
+    batch = _grain_batch(source)
+    return Kind(
+        _name_of(source),
+        lambda: _plain(source),
+        passes=True,
+        batch=None if batch is None else type(batch).__name__.strip("_"),
+        size=_size_of(batch),
+    )
+
+
+def _grain_batch(step: Loader) -> object | None:
+    """Returns the last step that batches the elements, or None.
+
+    If several datasets are combined, all of them must batch.
+    """
+    name = type(step).__name__
+    if "Batch" in name:
+        found: object = step
+        return found
+    if any(part in name for part in GRAIN_ENDS):
+        return None
+    inputs: list[Loader] = []
+    for key in ("_parents", "_datasets", "_operations"):  # of a DataLoader the last
+        several = getattr(step, key, None)
+        if isinstance(several, (list, tuple)):
+            inputs += several
+    if has_class(step, "grain", "DataLoader"):
+        return next(filter(None, map(_grain_batch, reversed(inputs))), None)
+    batches = [_grain_batch(each) for each in inputs]
+    return batches[0] if batches and all(batches) else None
+
+
+def _size_of(batch: object) -> int | None:
+    """Returns the size of Grain's batches; None if it is not known."""
+    for name in ("_batch_size", "batch_size"):
+        size = getattr(batch, name, None)
+        if isinstance(size, int):
+            return size
     return None
 
 

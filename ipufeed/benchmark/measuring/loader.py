@@ -21,10 +21,11 @@ from ipufeed.benchmark.loaders.consumer import (
     Counts,
     Limits,
     consume,
-    place_of,
 )
+from ipufeed.benchmark.loaders.failure import LoaderError
 from ipufeed.benchmark.loaders.kinds import Kind
 from ipufeed.benchmark.loaders.leaves import is_table, leaves_of, spec_of
+from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import (
@@ -50,20 +51,6 @@ from ipufeed.benchmark.result.settings import EPOCH_SECONDS, SettingError, Setti
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
-
-
-class _LoaderError(Exception):
-    """A loader's exception, with the attributes of TensorFlow's errors.
-
-    Attributes:
-        kind: The name of the exception's class.
-        message: Its text, and the line of the loader's code that raised it.
-    """
-
-    def __init__(self, error: BaseException) -> None:
-        self.kind = type(error).__name__
-        self.message = f"{error}{place_of(error)}".lstrip()
-        super().__init__(self.message)
 
 
 class _CpuTimes:
@@ -126,8 +113,9 @@ def measure_loader(
             )
         )
 
+    rows = kind.rows()
     consumer, interruption = consume(
-        kind.open, limits_of(settings), cpu.begin, progress
+        kind.open, limits_of(settings), cpu.begin, progress, rows
     )
     cpu_ns, wall_ns = cpu.since()
     # The process's own time is here that of its tree; the rest is that of others.
@@ -143,7 +131,7 @@ def measure_loader(
     if interruption is None and consumer.counts.elements > 1:
         progress(consumer.counts)
         try:
-            calibration = _calibration_of(consumer, settings)
+            calibration = _calibration_of(consumer, settings, rows)
         except KeyboardInterrupt as error:
             interruption = error
             later = [warn.interrupted_later("and the harness's own cost is not known.")]
@@ -208,15 +196,17 @@ def _raw_measurement(
         counters,
         np.array(counts.epochs, np.int64).reshape(-1, 5),
         np.array(counts.stamps, np.int64),
-        None if counts.failure is None else _LoaderError(counts.failure),
+        None if counts.failure is None else LoaderError(counts.failure),
         np.array(counts.marks, np.int64).reshape(-1, 7),
     )
 
 
-def _calibration_of(consumer: Consumer, settings: Settings) -> Calibration | None:
+def _calibration_of(
+    consumer: Consumer, settings: Settings, rows: Rows
+) -> Calibration | None:
     """Measures the cost of the Python loop with such an element, for 0.3 s."""
     counts = consumer.counts
-    found = calibrate(counts.sample, settings.memcpy, CALIBRATION_S, INTERVAL_S)
+    found = calibrate(counts.sample, settings.memcpy, CALIBRATION_S, INTERVAL_S, rows)
     if found is None:
         return None
     elements, seconds = found

@@ -159,3 +159,46 @@ def test_a_wrong_length_is_a_warning_on_the_device_too(length, warned):
     assert result.dataset["cardinality"] == length
     codes = {warning["code"] for warning in result.warnings}
     assert ("wrong_length" in codes) == warned
+
+
+def test_a_failure_on_the_device_is_the_loaders_own():
+    """Not TensorFlow's, whose text is a traceback."""
+
+    class Failing(Loader):
+        def __iter__(self):
+            yield from super().__iter__()
+            raise OSError("the disk is gone")
+
+    error = measure_through(Failing(7)).error
+
+    assert (error["type"], error["element"]) == ("OSError", 7)
+    assert error["message"].startswith("the disk is gone (")
+    assert "Traceback" not in error["message"]
+
+
+def test_a_smaller_last_batch_on_the_device_is_named():
+    class Ragged(Loader):
+        def __iter__(self):
+            yield from super().__iter__()
+            yield {
+                "image": np.zeros((3, 3), np.float32),
+                "label": np.zeros(3, np.int64),
+            }
+
+    error = measure_through(Ragged(7)).error
+
+    assert error["type"] == "UnsupportedElementError"
+    assert error["message"].endswith("(`drop_last=True` of a DataLoader).")
+
+
+def test_samples_on_the_device_are_those_of_the_batch_size():
+    """Not the channels of the images that a batch lists."""
+
+    class DataLoader:
+        __module__ = "torch.utils.data.dataloader"
+        batch_size, batch_sampler = 8, None
+
+        def __iter__(self):
+            return iter([[np.zeros((3, 5, 5), np.float32)] * 8] * 4)
+
+    assert measure_through(DataLoader()).dataset["samples_per_element"] == 8

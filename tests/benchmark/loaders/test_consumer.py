@@ -11,6 +11,7 @@ import pytest
 from ipufeed.benchmark.loaders import consumer as consumers
 from ipufeed.benchmark.loaders.calibration import calibrate
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits, consume
+from ipufeed.benchmark.loaders.failure import place_of
 
 ELEMENT = (np.zeros((4, 3), np.float32), np.zeros(4, np.int32))  # 64 bytes, 4 samples
 LIMITS = {
@@ -128,7 +129,7 @@ def test_a_failure_keeps_its_elements_and_names_its_place():
     assert counts.elements == 1
     assert str(counts.failure) == "the disk is gone"
     assert not counts.ended
-    assert "test_consumer.py:" in consumers.place_of(counts.failure)
+    assert "test_consumer.py:" in place_of(counts.failure)
 
 
 def test_a_loader_that_cannot_be_started_is_a_failure():

@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 
 import ipufeed
+from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.advice import with_stages
 from ipufeed.benchmark.loaders.kinds import Remade, is_known, kind_of, why_not
 from ipufeed.benchmark.loaders.stages import Timed, listen, rows, short_name, stages_of
 from ipufeed.benchmark.stages.explain import Stage
@@ -144,6 +146,42 @@ def test_a_class_that_is_read_by_index_gives_its_elements():
     assert kind_of(Mapping([])) is None
 
 
+def test_a_class_with_indices_alone_is_read_to_its_index_error():
+    """As `for` does."""
+
+    class Own:
+        def __getitem__(self, index):
+            return [5, 6][index]
+
+    assert kind_of(Own()).passes
+    assert elements(Own()) == [5, 6]
+
+
+def grain_step(name, *inputs, kind="IterDataset", **members):
+    base = type(made("grain._src.python.dataset.dataset", kind))
+    module = "grain._src.python.dataset.transformations"
+    return made(module, name, (base,), _parents=inputs, **members)
+
+
+def test_grain_shows_how_it_batches():
+    source = grain_step("RangeMapDataset")
+    batch = grain_step("BatchMapDataset", source, _batch_size=8)
+    prefetch = grain_step("PrefetchIterDataset", grain_step("MapMapDataset", batch))
+    several = grain_step("InterleaveIterDataset", _datasets=[prefetch, prefetch])
+    mixed = grain_step("MixedIterDataset", batch, source)
+    flat = grain_step("FlatMapIterDataset", batch)
+    operations = [made("grain._src", "Batch", batch_size=4), made("grain._src", "Map")]
+    loader = grain_step("DataLoader", kind="DataLoader", _operations=operations)
+
+    for each in (batch, prefetch, several):
+        assert (kind_of(each).batch, kind_of(each).size) == ("BatchMapDataset", 8)
+        assert kind_of(each).passes
+    assert (kind_of(loader).batch, kind_of(loader).size) == ("Batch", 4)
+    for each in (source, mixed, flat):
+        assert (kind_of(each).batch, kind_of(each).size) == (None, None)
+    assert not kind_of(grain_step("Iterator", __next__=None)).passes
+
+
 def test_an_iterator_is_read_once_and_a_generator_closed():
     closed = []
 
@@ -261,6 +299,26 @@ def test_stages_of_an_opaque_loader_are_unknown():
     source = made("here", "Own")
 
     assert stages_of(source, kind_of(source), 10, 1.0) is None
+
+
+@pytest.mark.parametrize(("passes", "elements"), [(2, 10), (None, 20)])
+def test_stages_of_a_loader_are_those_of_its_last_pass(monkeypatch, passes, elements):
+    """A pipeline of SPDL is made for each pass, and the last one reports its stages."""
+    made_of = []
+    monkeypatch.setattr(
+        with_stages,
+        "stages_of",
+        lambda source, kind, elements, seconds: made_of.append(elements),
+    )
+
+    class Own:
+        def __iter__(self):
+            return iter([1.5] * (20 // (passes or 1)))
+
+    result = measure(Own(), Settings(passes=passes))
+    with_stages.with_stages(result, Own())
+
+    assert made_of == [elements]
 
 
 def test_stages_of_grain_are_its_own():

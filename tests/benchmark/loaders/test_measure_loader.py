@@ -1,7 +1,9 @@
 """A loader is measured by the rules of a dataset: in this process and by the command."""
 
+import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -128,6 +130,36 @@ def test_a_failure_is_a_result():
     assert result.error["element"] == 5
     assert result.error["message"].startswith("the disk is gone (")
     assert "test_measure_loader.py" in result.error["message"]
+
+
+def test_what_fails_on_a_thread_names_the_remedy():
+    def handlers():
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        yield 1
+
+    def loops():
+        asyncio.get_event_loop()
+        yield 1
+
+    assert "top level of the file" in measure(handlers()).error["message"]
+    assert "asyncio.run()" in measure(loops()).error["message"]
+
+
+def test_samples_are_those_of_the_batch_size():
+    """Not the channels of the images that a batch lists."""
+
+    class Listing:
+        __module__ = "torch.utils.data.dataloader"
+        batch_size, batch_sampler = 8, None
+
+        def __iter__(self):
+            return iter([[np.zeros((3, 5, 5))] * size for size in (8, 8, 8, 4)])
+
+    loader = type("DataLoader", (Listing,), {"__module__": Listing.__module__})()
+    found = measure(loader).dataset
+
+    assert found["samples_per_element"] == 7
+    assert found["bytes_per_element"] == 7 * 600
 
 
 def test_ctrl_c_keeps_the_result():

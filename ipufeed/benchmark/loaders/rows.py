@@ -1,0 +1,163 @@
+"""The samples of a loader's element: the rows that its columns agree on.
+
+    {"image": (32, 3, 64, 64), "text": 32 strings}      each column has 32
+    ((8 images), [8 dicts of boxes])                    lists of samples: 8
+    [8 images of (3, 64, 64)], batch_size=8             8, not their 3 channels
+
+Only a loader that states its batch size decides between a list of columns and a list of
+samples: the part of the first element that has this size is counted in all elements.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Any
+
+from ipufeed.benchmark.loaders.leaves import (
+    NUMBERS,
+    Element,
+    is_numbers,
+    is_table,
+    leading_of,
+    parts_of,
+)
+
+# The keys that lead to a part of an element.
+Path = tuple[Any, ...]
+# The possible numbers of rows, the likeliest first; none of a scalar.
+Column = list[int]
+SCALARS = (*NUMBERS, str, bytes, bytearray, type(None))
+SERIES = (list, tuple, deque)
+# A longer list is one of samples, and its ends show of which.
+MOST_COMPARED = 64
+
+
+class Rows:
+    """Counts the rows of the elements of one loader.
+
+    Args:
+        size: Its batch size; None if unknown.
+        batches: Whether it is known to batch, so that scalars are not columns.
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, size: int | None = None, batches: bool = False) -> None:
+        self._size = size
+        self._batches = batches
+        self._path: Path | None = None
+
+    def of(self, element: Element, leading: int | None) -> int | None:
+        """Returns the rows of an element, None if its columns disagree.
+
+        Args:
+            element: Any element of the loader.
+            leading: The leading dimension that all of its leaves have; None if they
+                differ.
+        """
+        if self._size is not None:  # the first element
+            size, self._size = self._size, None
+            if leading != size:
+                self._path = _path_to(element, size)
+        if self._path is not None:
+            found = _at(element, self._path)
+            if found is not None:
+                return found
+        if leading is not None:
+            return leading
+        return _agreed(columns_of(element, self._batches), self._batches)
+
+
+def _agreed(columns: list[Column], batches: bool) -> int | None:
+    """Returns the first of the numbers of rows that all columns may have, or None."""
+    found = [each for each in columns if each] if batches else columns
+    if not found:
+        return None
+    return next((each for each in found[0] if all(each in of for of in found)), None)
+
+
+def columns_of(element: Element, batches: bool = False) -> list[Column]:
+    """Returns the columns of an element.
+
+    Args:
+        element: The element; if it is a list, it is one of columns.
+        batches: Whether tuples of scalars are columns, too, as `zip(*samples)` makes them.
+    """
+    if element is None:
+        return []
+    if is_table(element):
+        return [[len(element)]]
+    if isinstance(element, SERIES) and not is_numbers(element):
+        parts = _named(element)
+        if parts is None:
+            column = partial(_column, batches=batches)
+            return [found for each in element for found in column(each)]
+    else:
+        parts = parts_of(element)
+    if parts is None:
+        leading = leading_of(element)
+        return [[] if leading is None else [leading]]
+    return [found for each in parts.values() for found in _column(each, batches)]
+
+
+def _column(part: Element, batches: bool) -> list[Column]:
+    """Returns the columns of a component, which may be a list of samples."""
+    if not isinstance(part, SERIES) or hasattr(part, "_asdict"):
+        return columns_of(part, batches)
+    if not part:
+        return [[0]]
+    if isinstance(part, tuple) and all(type(each) in SCALARS for each in part):
+        return [[len(part)]] if batches else [[] for _ in part]
+    if is_numbers(part):
+        return [[len(part)]]
+    if len(part) > MOST_COMPARED or all(type(each) in SCALARS for each in part):
+        return [[len(part)]]
+    inner = _agreed(columns_of(part, batches), batches)
+    return [[len(part)] if inner is None else [inner, len(part)]]
+
+
+def _path_to(element: Element, size: int) -> Path | None:
+    """Returns the path to the outermost part with `size` rows, or None.
+
+    A list of that length is one of samples, unless all of its parts have that many rows.
+    """
+    waiting: deque[tuple[Path, Element]] = deque([((), element)])
+    while waiting:
+        path, part = waiting.popleft()
+        if isinstance(part, SERIES) and not hasattr(part, "_asdict"):
+            if len(part) == size and _agreed(columns_of(part), False) != size:
+                return path
+            if not is_numbers(part) and len(part) <= MOST_COMPARED:
+                waiting += [((*path, key), each) for key, each in enumerate(part)]
+            continue
+        parts = None if is_table(part) else _named(part)
+        if parts is not None:
+            waiting += [((*path, key), each) for key, each in parts.items()]
+        elif _rows(part) == size:
+            return path
+    return None
+
+
+def _at(element: Element, path: Path) -> int | None:
+    """Returns the rows of the part at `path`; None if there is none."""
+    try:
+        for key in path:
+            parts = _named(element)
+            element = element[key] if parts is None else parts[key]
+    except (LookupError, TypeError):
+        return None
+    return _rows(element)
+
+
+def _named(element: Element) -> dict[Any, Any] | None:
+    if hasattr(element, "_asdict"):
+        found: dict[Any, Any] = element._asdict()
+        return found
+    return parts_of(element)
+
+
+def _rows(part: Element) -> int | None:
+    if isinstance(part, SERIES) or is_table(part):
+        return len(part)
+    return leading_of(part)
