@@ -259,21 +259,23 @@ class Consumer:
         counts = self.counts
         leaves = leaves_of(element)
         size = 0
-        leading: int | None = None
+        samples: int | None = None
         alike = True
         for number, leaf in enumerate(leaves):
             try:
                 size += bytes_of(leaf)
             except OpaqueError:
                 counts.opaque += 1
-            found = leading_of(leaf)
+            leading = leading_of(leaf)
             if number == 0:
-                leading = found
-            elif found != leading:
+                samples = leading
+            elif leading != samples:
                 alike = False
-        samples = self._rows.of(element, leading if alike else None)
-        if samples is None:
-            counts.same_leading_dimension = False
+        # One element without an agreement is enough: the run has no number of samples.
+        if counts.same_leading_dimension:
+            if not alike or samples is None or self._rows.searches:
+                samples = self._rows.of(element, samples if alike else None)
+            counts.same_leading_dimension = samples is not None
         if self._copies is not None:
             begun = _clock()
             for leaf in leaves:

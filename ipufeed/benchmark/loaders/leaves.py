@@ -41,6 +41,8 @@ class OpaqueError(Exception):
 def leaves_of(element: Element) -> list[Leaf]:
     """Returns the leaves in order, without those that are None."""
     kind = type(element)
+    if kind is np.ndarray or kind is str or kind in NUMBERS:
+        return [element]
     if kind is dict:
         found: list[Leaf] = []
         for value in element.values():
@@ -83,7 +85,7 @@ def parts_of(element: Element) -> dict[Any, Any] | None:
         return dict(zip(names, columns, strict=True))
     if _is_mapping(element):
         return dict(element)
-    if is_table(element):
+    if _is_arrow(element) and hasattr(element, "column_names"):
         return dict(zip(element.column_names, element.columns, strict=True))
     names = _fields_of(type(element))
     if names is None or hasattr(element, "nbytes"):
@@ -134,21 +136,23 @@ def bytes_of(leaf: Leaf) -> int:
     Raises:
         OpaqueError: Their number cannot be determined.
     """
+    kind = type(leaf)
+    if kind is np.ndarray and not leaf.dtype.hasobject:
+        return int(leaf.nbytes)
     try:
         size = getattr(leaf, "nbytes", None)
     except Exception:  # of a sparse torch tensor
-        raise OpaqueError(type(leaf).__name__) from None
+        raise OpaqueError(kind.__name__) from None
     # NumPy and pandas report pointers for objects, and torch a dense tensor for
     # compressed rows.
     dtype = getattr(leaf, "dtype", None)
     pointers = getattr(dtype, "hasobject", False) or (
-        getattr(dtype, "storage", None) == "python"
+        kind.__name__ == "Series" and getattr(dtype, "storage", None) == "python"
     )
     if pointers or "sparse" in str(getattr(leaf, "layout", "")):
-        raise OpaqueError(type(leaf).__name__)
+        raise OpaqueError(kind.__name__)
     if type(size) is int:
         return size
-    kind = type(leaf)
     if kind is bytes or kind is bytearray:
         return len(leaf)
     if kind is str:

@@ -48,6 +48,11 @@ class Rows:
         self._batches = batches
         self._path: Path | None = None
 
+    @property
+    def searches(self) -> bool:
+        """Whether the dimension that all leaves have does not decide."""
+        return self._size is not None or self._path is not None
+
     def of(self, element: Element, leading: int | None) -> int | None:
         """Returns the rows of an element, None if its columns disagree.
 
