@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ipufeed import _native
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
-from ipufeed.queues import interrupt, structure
+from ipufeed.queues import eager_calls, interrupt, structure
 from ipufeed.queues.arguments import (
     check_prefetch_depth,
     drop_old_arguments,
     named_by_position,
 )
 from ipufeed.queues.chain import host_number, put_token, take_token
+from ipufeed.queues.eager_calls import plain_errors
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.placement import check_placement, check_resources
-from ipufeed.queues.plain_errors import plain_errors
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, TensorSpec
 
@@ -267,7 +267,7 @@ class IPUInfeedQueue:
         stay_with_graph(self)
         flat = next_tensors(self._feed_tensor(), self._specs)
         if tf.executing_eagerly():
-            interrupt.end_eager_call()
+            eager_calls.end_eager_call()
         return tf.nest.pack_sequence_as(self._structure, flat)
 
     @property

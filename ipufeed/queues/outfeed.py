@@ -15,13 +15,14 @@ from typing import Any, NoReturn
 
 from ipufeed import _native
 from ipufeed.checks import check_flags, flags_checked
-from ipufeed.queues import interrupt
+from ipufeed.queues import eager_calls, interrupt
 from ipufeed.queues.arguments import (
     check_buffer_depth,
     drop_old_arguments,
     named_by_position,
 )
 from ipufeed.queues.chain import host_number, put_token, take_token, with_outer
+from ipufeed.queues.eager_calls import plain_errors
 from ipufeed.queues.hooks import checked_ordinal, device_hooks
 from ipufeed.queues.infeed import (
     cannot_be_pickled,
@@ -30,7 +31,6 @@ from ipufeed.queues.infeed import (
 )
 from ipufeed.queues.outfeed_reader import OutfeedReader
 from ipufeed.queues.placement import check_placement
-from ipufeed.queues.plain_errors import plain_errors
 from ipufeed.queues.stats import QueueStats, read_stats
 from ipufeed.queues.structure import as_tensors, check_results
 from ipufeed.tf_types import ControlContext, Graph, Nest, Operation, Spec
@@ -219,7 +219,7 @@ class IPUOutfeedQueue:
         )
         put_token(token)
         if eager:
-            interrupt.end_eager_call()
+            eager_calls.end_eager_call()
             return None
         return token.op
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from ipufeed import _native, ending
 from ipufeed.queues import interrupt
+from ipufeed.queues.eager_calls import plain_errors
 from ipufeed.queues.enqueued import Stored, Structures, read_stored
 from ipufeed.queues.hooks import device_hooks
-from ipufeed.queues.plain_errors import plain_errors
 from ipufeed.tf_types import Nest, Spec, Tensor, TensorSpec
 
 # The longest native wait: Python handles Ctrl-C in between.

@@ -111,7 +111,7 @@ CHANGES = {
     "tensorflow.python.pywrap_tfe.TFE_Py_ExecuteCancelable": _ENDS,
     "tensorflow.python.eager.cancellation.context": Change(
         "gives each call of a function its own cancellation manager",
-        *("queues.interrupt", "tests/queues/test_two_callers.py"),
+        *("queues.eager_calls", "tests/queues/test_two_callers.py"),
     ),
     "tensorflow.python.eager.context.Context.device": Change(
         "refuses /device:IPU:16 and above, for which no simulated IPU exists",

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import ipufeed as ipu
-from ipufeed.queues import interrupt
+from ipufeed.queues import eager_calls
 
 
 def test_an_enqueue_outside_of_a_function_is_a_program_that_has_ended():
@@ -102,18 +102,18 @@ def test_ctrl_c_at_the_start_or_end_of_a_call_leaves_no_call_counted(
         ipufeed_last_program=lambda: last_program,
         ipufeed_end_eager_programs=ended.append,
     )
-    monkeypatch.setattr(interrupt._native, "entry", lambda: entry)
+    monkeypatch.setattr(eager_calls._native, "entry", lambda: entry)
     # What the wrapping replaces is restored at the end.
     monkeypatch.setattr(cancellation, "context", cancellation.context)
-    monkeypatch.setattr(interrupt, "_end_of_eager_calls", None)
+    monkeypatch.setattr(eager_calls, "_end_of_eager_calls", None)
     with monkeypatch.context() as patch:
-        patch.setattr(interrupt.threading, "Lock", lambda: InterruptedLock(release))
-        call = interrupt.ends_programs_of_calls(lambda context, name: name)
+        patch.setattr(eager_calls.threading, "Lock", lambda: InterruptedLock(release))
+        call = eager_calls.ends_programs_of_calls(lambda context, name: name)
 
     with pytest.raises(KeyboardInterrupt):
         call(None, "function")
     assert call(None, "function") == "function"
     ended.clear()
-    interrupt.end_eager_call()
+    eager_calls.end_eager_call()
 
     assert ended == [last_program]
