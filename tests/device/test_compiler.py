@@ -341,3 +341,24 @@ def test_updates_of_keras_3_are_refused_in_a_version_1_program(graph):
     with pytest.raises(RefusedError, match=r"Keras 3 optimizer .*tf.compat.v1.train"):
         graph(net)
     run(graph(tf.function(net)))
+
+
+def test_an_optimizer_of_keras_3_that_a_loop_makes_is_refused(graph):
+    """TensorFlow's error is about the initial value of the optimizer's variable."""
+    keras = pytest.importorskip("keras")
+
+    def body(total):
+        keras.optimizers.SGD(0.5)
+        return total + 1.0
+
+    with pytest.raises(
+        RefusedError, match=r"is made in the body of a .* loop.*tf\.function"
+    ):
+        graph(lambda: loops.repeat(3, body, [0.0]))
+
+    def other(total):
+        tf.Variable(total)
+        return total
+
+    with pytest.raises(ValueError, match="from inside a control-flow"):
+        graph(lambda: loops.repeat(3, other, [0.0]))

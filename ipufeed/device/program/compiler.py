@@ -12,7 +12,10 @@ from typing import Any
 from ipufeed.checks import check_function
 from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
-from ipufeed.device.program.variables import refuse_updates
+from ipufeed.device.program.variables import (
+    refuse_updates,
+    refusing_optimizers_in_loops,
+)
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.errors import DeviceOrdinalError, PlacementError
 from ipufeed.queues import interrupt
@@ -153,7 +156,7 @@ def checking_results(computation: NestFunction) -> NestFunction:
 
     @functools.wraps(computation)
     def checked(*arguments: Tensor) -> Nest:
-        with ordered():
+        with ordered(), refusing_optimizers_in_loops():
             results = computation(*arguments)
         _refuse_specs(results)
         return results

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from ipufeed.errors import RefusedError
@@ -11,6 +13,10 @@ from ipufeed.tf_types import DType, Graph, Operation, Shape, Tensor, Variable
 
 COLOCATED = "_class"  # TensorFlow's attribute for "on the same device as"
 _ASSIGNS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+_USE = (
+    "Use an optimizer of tf.compat.v1.train, a pipeline's optimizer_function, or a "
+    "tf.function."
+)
 _BY = PurePath("keras", "src", "optimizers", "base_optimizer.py").parts
 
 
@@ -108,13 +114,33 @@ def refuse_updates(operations: Iterable[Operation]) -> None:
         if op.type in _ASSIGNS and op not in initializers and _by_optimizer(op):
             raise RefusedError(
                 f"A Keras 3 optimizer updates variables in a version 1 program (`{op.name}`"
-                "), whose ops have no order of their own. Use an optimizer of "
-                "tf.compat.v1.train, a pipeline's optimizer_function, or a tf.function."
+                f"), whose ops have no order of their own. {_USE}"
             )
 
 
+@contextlib.contextmanager
+def refusing_optimizers_in_loops() -> Iterator[None]:
+    """Explains TensorFlow's error for a Keras 3 optimizer that a loop's body makes.
+
+    Raises:
+        RefusedError: In place of that ValueError, which names a variable of the optimizer.
+    """
+    try:
+        yield
+    except ValueError as error:
+        late = "from inside a control-flow" in str(error)
+        if late and _has_optimizer(traceback.extract_tb(error.__traceback__)):
+            raise RefusedError(
+                "A Keras 3 optimizer is made in the body of a version 1 loop, or in a "
+                f"branch, and its variables cannot be. {_USE}"
+            ) from error
+        raise
+
+
 def _by_optimizer(operation: Operation) -> bool:
-    return any(
-        PurePath(frame.filename).parts[-len(_BY) :] == _BY
-        for frame in operation.traceback
-    )
+    return _has_optimizer(operation.traceback)
+
+
+def _has_optimizer(frames: Iterable[traceback.FrameSummary]) -> bool:
+    """Returns whether a call of a Keras 3 optimizer is among the frames."""
+    return any(PurePath(frame.filename).parts[-len(_BY) :] == _BY for frame in frames)
