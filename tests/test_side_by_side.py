@@ -78,10 +78,13 @@ def test_a_stage_that_fails_shows_its_output_and_ends_the_run(tmp_path):
 def test_a_signal_ends_all_stages(tmp_path, number):
     """No process stays behind."""
     with subprocess.Popen([*COMMAND, "waits", WAITS], cwd=tmp_path) as process:
-        pid = appears(tmp_path / "pid")
-        process.send_signal(number)
+        try:
+            pid = appears(tmp_path / "pid")
+            process.send_signal(number)
 
-        assert process.wait(LIMIT_S) == 128 + number
+            assert process.wait(LIMIT_S) == 128 + number
+        finally:
+            process.kill()  # after a failure it would wait for its stage
     assert is_gone(pid)
 
 

@@ -14,9 +14,10 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 AT_ONCE = 2
+POLL_S = 0.5
 USAGE = 2
 
 
@@ -86,10 +87,16 @@ def main(arguments: list[str]) -> int:
         raise KeyboardInterrupt(number)
 
     signal.signal(signal.SIGTERM, stop)
-    names, commands = arguments[::2], arguments[1::2]
+    stage_list = list(zip(arguments[::2], arguments[1::2], strict=True))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            list(pool.map(stages.run, names, commands))
+            ended = [pool.submit(stages.run, *each) for each in stage_list]
+            # Not without a timeout: Python does not see a signal that comes just before
+            # its main thread begins to wait.
+            while wait(ended, timeout=POLL_S).not_done:
+                pass
+            for each in ended:
+                each.result()
         except KeyboardInterrupt as interrupt:
             stages.end(128 + (interrupt.args or (signal.SIGINT,))[0])
     return stages.code
