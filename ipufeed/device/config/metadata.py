@@ -63,7 +63,8 @@ class AttributeMetadata:
         except Mismatch:
             raise TypeError(
                 f"Trying to set {self.name} to {value}, "
-                f"but it must be of type {type_name(self.actual_type)}"
+                f"but it must be of type {type_name(self.actual_type)}, "
+                f"got {type(value).__name__} {value!r}"
             ) from None
 
     def check_type(self, value: Any) -> bool:

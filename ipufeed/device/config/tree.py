@@ -132,9 +132,10 @@ class Category:
         raise ConfigError(f"{self._prefix}{name} cannot be deleted.")
 
     def _unknown(self, name: str) -> ConfigAttributeError:
-        message = f"'{name}' is not a valid attribute of this config."
+        full = self._prefix + name
+        message = f"'{full}' is not a valid attribute of this config."
         root = vars(self).get("_root", type(self))
-        likely = _most_like(self._prefix + name, root)
+        likely = _most_like(full, root)
         if likely is not None:
             message += f" Did you mean '{likely}'?"
         return ConfigAttributeError(message)
@@ -156,7 +157,7 @@ class Category:
             text = inspect.getdoc(branch) or ""
             return AttributeMetadata(self._prefix + first, None, None, description=text)
         if first not in self._declarations or rest:
-            wrong = self._unknown(rest or attr)
+            wrong = self._unknown(attr)
             raise ConfigAttributeError(
                 f"Could not get attribute metadata for '{self._prefix}{attr}': {wrong}"
             )

@@ -125,7 +125,7 @@ def test_from_dict_changes_what_it_names_and_nothing_else():
         (
             {"open": 1},
             TypeError,
-            "Trying to set open to 1, but it must be of type bool",
+            "Trying to set open to 1, but it must be of type bool, got int 1",
         ),
         ({"walls.paint.colour": "GREEN"}, TypeError, "colour to GREEN, but it must be"),
         ({"walls.paint.colour": True}, TypeError, "colour to True, but it must be"),
