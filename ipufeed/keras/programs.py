@@ -34,6 +34,7 @@ from ipufeed.keras.state import ModelState
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
     dtype_of,
+    names_the_cast,
 )
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.tf_types import (
@@ -322,12 +323,13 @@ def _accumulating(
             if state.reduction is GradientAccumulationReductionMethod.MEAN:
                 sums = [each / tf.cast(count, each.dtype) for each in sums]
             pairs = [
-                (tf.cast(gradient, weight.dtype), weight)
+                (gradient, weight)
                 for i, (gradient, weight) in enumerate(zip(sums, weights, strict=True))
                 if i not in unused
             ]
             if pairs:  # else the model has no weight that is trained
-                apply(pairs)
+                with names_the_cast(pairs, "dtype"):
+                    apply(pairs)
             return i + 1
 
         updates = steps // count

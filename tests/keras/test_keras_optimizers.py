@@ -242,3 +242,45 @@ def test_a_subclass_may_pass_the_name_of_keras_2_on():
     found = trained(lambda: CastGradientsSGD(0.1), batch=4, **options)
 
     assert_near(found, trained(lambda: SGD(0.1), batch=4, **options))
+
+
+def trained_in_half_precision(keras_module, optimizer, **options):
+    """Weights after one update with the sum of four gradients, of float32."""
+    layers = keras_module.layers
+    with IPUStrategy().scope():
+        model = keras_module.Sequential(
+            [
+                keras_module.Input([2], dtype="float16"),
+                layers.Dense(1, use_bias=False, dtype="float16"),
+            ]
+        )
+        model.compile(optimizer, "mse", steps_per_execution=4)
+        model.set_weights([np.zeros([2, 1], "float16")])
+    model.set_gradient_accumulation_options(4, dtype=tf.float32)
+    x, y = np.full([4, 2], 100, "float16"), np.full([4, 1], 150, "float16")
+    model.fit(x, y, batch_size=1, verbose=0)
+    return model.get_weights()[0]
+
+
+def test_the_optimizer_gets_gradients_of_the_accumulators_dtype():
+    """A sum beyond float16 is scaled before it is cast, as in a pipeline."""
+    found = []
+
+    class Cast(SGD):
+        def apply_gradients(self, grads_and_vars):
+            pairs = list(grads_and_vars)
+            found.extend(gradient.dtype for gradient, _ in pairs)
+            pairs = [(tf.cast(g / 1024, v.dtype), v) for g, v in pairs]
+            return super().apply_gradients(pairs)
+
+    # Each gradient is -2 * 150 * 100.
+    weights = trained_in_half_precision(keras, Cast(0.125))
+    assert set(found) == {tf.float32}
+    assert np.allclose(weights, 0.125 * 4 * 30000 / 1024, rtol=1e-3)
+
+
+def test_an_optimizer_of_tf_keras_that_does_not_cast_is_refused():
+    """Its rule computes with one dtype; the error names the option and the remedy."""
+    tf_keras = pytest.importorskip("tf_keras")
+    with pytest.raises(TypeError, match=r"float32, from `dtype`, and cannot .*float16"):
+        trained_in_half_precision(tf_keras, tf_keras.optimizers.SGD(0.125))

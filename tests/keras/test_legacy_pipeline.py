@@ -184,3 +184,21 @@ def test_autograph_converts_layers_and_losses(strategy):
     assert piped.evaluate(dataset(), verbose=0) == pytest.approx(
         stock.evaluate(dataset(), verbose=0), rel=1e-5
     )
+
+
+def test_an_optimizer_that_does_not_cast_gradients_is_refused(strategy):
+    """Sums of float32 for weights of float16: the error names the option."""
+    with strategy.scope():
+        inputs = keras.Input([2], dtype="float16", batch_size=1)
+        with PipelineStage(0):
+            x = layers.Dense(2, dtype="float16")(inputs)
+        with PipelineStage(1):
+            x = layers.Dense(1, dtype="float16")(x)
+        model = keras.Model(inputs, x)
+        model.compile(keras.optimizers.SGD(0.125), "mse", steps_per_execution=4)
+    model.set_pipelining_options(4, gradient_accumulation_dtype=tf.float32)
+    x, y = np.ones([4, 2], "float16"), np.ones([4, 1], "float16")
+    message = r"float32, from `gradient_accumulation_dtype`, and cannot .*float16"
+
+    with pytest.raises(TypeError, match=message):
+        model.fit(x, y, batch_size=1, verbose=0)

@@ -131,7 +131,10 @@ def _apply(
         keep(gradients.as_variable(variable))
     # Keras reads variables that it has just assigned, in the order of its source; in
     # version 1 programs `stages.call` adds no control dependencies for that.
-    with auto_control_deps.AutomaticControlDependencies():
+    with (
+        names_the_cast(trained, "gradient_accumulation_dtype"),
+        auto_control_deps.AutomaticControlDependencies(),
+    ):
         return output.opt.apply_gradients(
             trained, *output.apply_gradients_args, **keywords
         )
