@@ -2,6 +2,7 @@
 
 import pytest
 
+from ipufeed.device.config import no_effect
 from ipufeed.device.flags import environment
 
 JSON_VARIABLES = {
@@ -45,6 +46,24 @@ def test_the_log_level_is_one_of_poplars(monkeypatch, text, level):
     assert environment.poplar_log_level() == level
     monkeypatch.delenv("POPLAR_LOG_LEVEL")
     assert environment.poplar_log_level() == "OFF"
+
+
+@pytest.mark.parametrize(
+    ("text", "warns"), [("LOUD", True), ("WARNING", True), ("err", False), ("", False)]
+)
+def test_an_unknown_log_level_gets_a_warning(monkeypatch, caplog, text, warns):
+    """With the value and the levels; an empty variable is none."""
+    monkeypatch.setenv("POPLAR_LOG_LEVEL", text)
+    no_effect.warn_of_environment()
+
+    assert (
+        caplog.messages
+        == [
+            "POPLAR_LOG_LEVEL must be one of TRACE, DEBUG, INFO, WARN, ERR, OFF, got "
+            f"{text!r}: no phase is logged."
+        ]
+        * warns
+    )
 
 
 def test_the_variables_in_the_hash_are_raw_texts(monkeypatch):

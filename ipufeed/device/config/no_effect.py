@@ -7,6 +7,8 @@ that IPUConfig does not have. docs/configuration.md lists them.
 from __future__ import annotations
 
 import dataclasses
+import logging
+import os
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags import environment
@@ -125,7 +127,9 @@ def warn_of_flags(flags: Flags) -> None:
 
 
 def warn_of_environment() -> None:
-    """Warns of options of Poplar's targets and runtime, which are environment variables.
+    """Warns of options of Poplar's targets and runtime, and of an unknown log level.
+
+    All of these are environment variables.
 
     Raises:
         ValueError: A variable is not a JSON object.
@@ -136,6 +140,13 @@ def warn_of_environment() -> None:
     ):
         for name in options:
             no_effect(f"{variable} {name}", f"there is no Poplar {part}")
+    level = os.environ.get("POPLAR_LOG_LEVEL", "")
+    if level and level.upper() not in environment.LOG_LEVELS:
+        logging.getLogger("ipufeed").warning(
+            "POPLAR_LOG_LEVEL must be one of %s, got %r: no phase is logged.",
+            ", ".join(environment.LOG_LEVELS),
+            level,
+        )
 
 
 REPORTS = (
