@@ -176,3 +176,8 @@ def histories_differ(one, other):
     return furthest(
         [one.history[name] for name in names], [other.history[name] for name in names]
     )
+
+
+def programs(model):
+    """The programs that a model has compiled, by their keys."""
+    return model.__dict__["_ipufeed"].programs

@@ -10,18 +10,6 @@ X = keras_models.arrays()[0]
 Y = X[:, :1]
 
 
-@pytest.fixture(scope="module")
-def model(strategy, kind):
-    with strategy.scope():
-        made = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1)])
-    made.compile("sgd", "mse")
-    return made
-
-
-def programs(model):
-    return model.__dict__["_ipufeed"].programs
-
-
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
@@ -103,7 +91,7 @@ def test_arguments_of_fit_are_checked(model, argument, value, words):
     given = {"x": X, "y": Y, "batch_size": 8, argument: value}
     with pytest.raises((TypeError, ValueError), match=f"`{argument}` must be {words}"):
         model.fit(**given, verbose=0)
-    assert programs(model) == {}
+    assert keras_models.programs(model) == {}
 
 
 @pytest.mark.parametrize("call", ["evaluate", "predict"])

@@ -13,18 +13,6 @@ TEXTS = np.array([["a", "bb"]] * len(X))
 ENDLESS = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8, True).repeat()
 
 
-@pytest.fixture(scope="module")
-def model(strategy, kind):
-    with strategy.scope():
-        made = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1)])
-    made.compile("sgd", "mse")
-    return made
-
-
-def programs(model):
-    return model.__dict__["_ipufeed"].programs
-
-
 @pytest.mark.parametrize(
     ("call", "data", "words"),
     [
@@ -49,7 +37,7 @@ def test_arrays_of_texts_are_named(model, call, data, words):
     """Before anything is compiled, those of the validation too."""
     with pytest.raises(UnsupportedElementError, match=words):
         getattr(model, call)(**data, batch_size=8, verbose=0)
-    assert programs(model) == {}
+    assert keras_models.programs(model) == {}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +95,7 @@ def test_the_argument_that_ends_the_data_is_named(model, call, data, argument):
         getattr(model, call)(
             **data, verbose=0, **{"fit": {"shuffle": False}}.get(call, {})
         )
-    assert programs(model) == {}
+    assert keras_models.programs(model) == {}
 
 
 def test_it_is_named_for_data_of_unknown_size(model):
