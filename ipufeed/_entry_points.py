@@ -90,6 +90,7 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     ("ipufeed_program_runs", [INT64], INT32),
     ("ipufeed_set_run_mode", [INT32], INT32),
     ("ipufeed_forget_loaded", [], INT32),
+    ("ipufeed_detached_work", [], INT32),
     ("ipufeed_forget_programs", [], INT32),
     ("ipufeed_set_compiles_graphs", [INT32], INT32),
     ("ipufeed_set_log_ops", [INT32], INT32),

@@ -42,7 +42,7 @@ from ipufeed.keras.changes.moving import (
     move_optimizer,
     move_variables,
 )
-from ipufeed.keras.checks.arguments import check_execution
+from ipufeed.keras.checks.arguments import check_execution, check_target
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.data.partial_batch import PartialBatch
 from ipufeed.keras.data.shapes import with_shapes
@@ -204,19 +204,19 @@ class Keras3(Pipelines):
         """See kit.Kit: predict needs no loss, optimizer or metric."""
         self.adopt(model)
         # Its own step may call other models, or call this one with all of an element.
-        step = STEPS[mode]
-        own_step = getattr(type(model), step) is not getattr(MODEL, step)
+        own_step = getattr(type(model), STEPS[mode]) is not getattr(MODEL, STEPS[mode])
         if own_step or type(model).call is MODEL.call:
             move_variables(model.metrics_variables)
             trace_step(self, model, zeros, mode)
             return
+        x, y, _ = self.unpack(zeros)
         if mode == "predict":
-            x, _, _ = self.unpack(zeros)
             if not all(layer.built for layer in model._flatten_layers()):
-                keras.src.backend.compute_output_spec(
-                    model, _symbolic(x), training=False
-                )
+                spec = keras.src.backend.compute_output_spec
+                spec(model, _symbolic(x), training=False)
             return
+        if type(model).compute_loss is MODEL.compute_loss:
+            check_target(model, y, mode)
         model._symbolic_build(data_batch=zeros)
         move_variables(model.metrics_variables)
 

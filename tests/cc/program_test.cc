@@ -3,6 +3,7 @@
 // from the infeed over a collective to the outfeed, is there.
 #include "check.h"
 #include "run/collective_runs.h"
+#include "run/detached_work.h"
 #include "run/stall.h"
 #include "standin/harness.h"
 
@@ -404,6 +405,75 @@ TEST(what_could_not_be_added_is_not_called) {
     if (added.ok()) program.remove(&waiter);
     return added.ok();
   });
+}
+
+void wait_for_detached_work() {
+  for (int tries = 0; detached_work() > 0;) check::relax(&tries);
+}
+
+TEST(a_stop_does_not_wait_for_detached_work) {
+  const auto goes_on = std::make_shared<std::atomic<bool>>(false);
+  const auto ended = std::make_shared<std::atomic<bool>>(false);
+  {
+    CancellationManager manager;
+    Program program(&manager, 0);
+    std::thread canceller([&] {
+      for (int tries = 0; detached_work() == 0;) check::relax(&tries);
+      manager.StartCancel();
+    });
+    const absl::Status status = run_detached(&program, "long work", [=] {
+      for (int tries = 0; !goes_on->load();) check::relax(&tries);
+      ended->store(true);
+    });
+    canceller.join();
+    CHECK(absl::IsCancelled(status));
+    CHECK(status.message().find("during long work: ") != std::string::npos);
+    CHECK_EQ(detached_work(), 1);
+  }
+  goes_on->store(true);  // its program has gone
+  wait_for_detached_work();
+  CHECK(ended->load());
+}
+
+TEST(detached_work_gives_all_that_it_has_done_or_the_reason_of_the_stop) {
+  check::Random random = random_of(57);
+  for (int life = 0; life < kLives; ++life) {
+    CancellationManager manager;
+    Program program(&manager, 0);
+    const auto when_us = static_cast<useconds_t>(random.below(60));
+    const auto takes_us = static_cast<useconds_t>(random.below(60));
+    const bool fails = random.below(4) == 0;
+    std::thread canceller([&] {
+      usleep(when_us);
+      manager.StartCancel();
+    });
+    const auto result = std::make_shared<std::vector<int>>();
+    const absl::Status status = run_detached(&program, "work", [=] {
+      usleep(takes_us);
+      if (fails) throw std::bad_alloc();
+      result->assign(100, 7);
+    });
+    if (status.ok()) {
+      CHECK(!fails);
+      CHECK_EQ(result->size(), 100U);
+    } else {
+      CHECK(absl::IsCancelled(status) || (fails && absl::IsResourceExhausted(status)));
+    }
+    canceller.join();
+  }
+  wait_for_detached_work();
+}
+
+TEST(a_stopped_program_begins_no_detached_work) {
+  Program program(nullptr, 0);
+  program.stop(absl::CancelledError("enough"));
+  bool begun = false;
+  const absl::Status status = run_detached(&program, "work", [&] { begun = true; });
+  CHECK(absl::IsCancelled(status));
+  CHECK(!begun);
+  // Without a program it is an ordinary call.
+  CHECK_EQ(run_detached(nullptr, "work", [&] { begun = true; }).ToString(), "OK");
+  CHECK(begun);
 }
 
 TEST(a_failed_allocation_is_an_error_and_leaves_nothing_taken) {

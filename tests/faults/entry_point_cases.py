@@ -175,6 +175,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
     "ipufeed_program_runs": OF_NONE,
     "ipufeed_set_run_mode": [*calls(WRONG, *INTS, 3), *calls(0, 2, 0)],
     "ipufeed_forget_loaded": NO_ARGUMENTS,
+    "ipufeed_detached_work": NO_ARGUMENTS,
     "ipufeed_forget_programs": NO_ARGUMENTS,
     "ipufeed_set_compiles_graphs": FLAGS,
     "ipufeed_set_log_ops": FLAGS,

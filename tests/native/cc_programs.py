@@ -30,6 +30,7 @@ STANDIN_SOURCES = (
         for name in (
             "run/collective_runs",
             "run/device_config",
+            "run/detached_work",
             "feeds/feed_table",
             "data/feeder",
             "base/guard",

@@ -178,10 +178,21 @@ def test_replicas_with_a_keras_optimizer_are_refused_with_the_remedy():
         optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(0.1))
 
 
-@pytest.mark.parametrize("number", [0, -1, 1.5, True, None])
+@pytest.mark.parametrize("number", [0, -1])
 def test_the_number_of_mini_batches_must_be_positive(number):
-    """And an integer."""
-    with pytest.raises(ValueError, match="num_mini_batches must be a positive number"):
+    """The text is Graphcore's, with the value."""
+    with pytest.raises(
+        ValueError, match=f"num_mini_batches must be a positive number, got {number}"
+    ):
+        V2(INNER["descent"](), number)
+
+
+@pytest.mark.parametrize("number", [1.5, True, None, "4"])
+def test_the_number_of_mini_batches_must_be_an_integer(number):
+    """Its type and value are named."""
+    with pytest.raises(
+        TypeError, match=f"`num_mini_batches` must be an int, got .* {number!r}"
+    ):
         V2(INNER["descent"](), number)
 
 

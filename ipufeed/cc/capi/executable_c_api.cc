@@ -7,6 +7,7 @@
 
 #include "capi/api.h"
 #include "device/program_events.h"
+#include "run/detached_work.h"
 #include "run/device_config.h"
 #include "xla/clusters/clusters.h"
 #include "xla/compile/canonical.h"
@@ -42,6 +43,9 @@ IPUFEED_API int ipufeed_set_run_mode(int mode) {
 IPUFEED_API int ipufeed_forget_loaded() {
   return ipufeed::entry(__func__, [&] { ipufeed::forget_loaded(); });
 }
+
+// XLA's compilations that run now: see detached_work.h.
+IPUFEED_API int ipufeed_detached_work() { return ipufeed::detached_work(); }
 
 // Also those that only this process's memory has: see compiler.h.
 IPUFEED_API int ipufeed_forget_programs() {

@@ -5,10 +5,11 @@ An argument of None has its default, and is not checked.
 
 from __future__ import annotations
 
+import numbers
 from typing import NoReturn
 
 from ipufeed.checks import as_int, as_number
-from ipufeed.tf_types import Nest
+from ipufeed.tf_types import KerasModel, Nest
 
 
 def check_execution(steps_per_execution: object) -> int:
@@ -85,12 +86,33 @@ def check_data(
     """
     if x is None:
         raise TypeError("`x` must be the data to read, got None.")
+    if isinstance(x, (bool, numbers.Number, str, bytes)):
+        raise TypeError(
+            "`x` must be the data to read: arrays or tensors, a tf.data.Dataset or a "
+            f"generator, got {type(x).__name__} {x!r}."
+        )
     for name, value in batch_sizes.items():
         if value is not None:
             _check_least(name, value, 1, "the rows of a batch. None is Keras's default")
     for name, value in steps.items():
         if value is not None:
             check_steps(name, value)
+
+
+def check_target(model: KerasModel, y: Nest, mode: str) -> None:
+    """Raises ValueError if a model of Keras 3 has a loss, and the data no target.
+
+    Args:
+        model: Its `train_step` and `compute_loss` are Keras's own.
+        y: Of an element of the data; None if it has none.
+        mode: "fit" or "evaluate".
+    """
+    if y is None and model._compile_loss is not None:
+        raise ValueError(
+            f"Target data is missing. Your model was compiled with loss={model.loss}, and "
+            f"therefore expects target data to be provided in `{mode}()`: give it `y`, or "
+            "a dataset whose elements are pairs of x and y."
+        )
 
 
 def check_steps(name: str, steps: object) -> int:

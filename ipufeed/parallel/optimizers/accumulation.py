@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import flags_checked, is_int
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.optimizers.accumulator import Accumulator
@@ -68,8 +68,9 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         ValueError: `opt` is a Keras optimizer, or accumulates gradients itself;
             num_mini_batches is less than 1; the method is unknown; state is sharded and
             not offloaded.
-        TypeError: `dtype` is not a dtype, or a flag is not a bool; in `apply_gradients`:
-            the wrapped optimizer cannot apply gradients of `dtype`.
+        TypeError: num_mini_batches is not an integer, `dtype` is not a dtype, or a flag
+            is not a bool; in `apply_gradients`: the wrapped optimizer cannot apply
+            gradients of `dtype`.
         tf.errors.FailedPreconditionError: When the program runs: it is not applied in the
             body of loops.repeat, or that does not run a multiple of num_mini_batches.
 
@@ -314,9 +315,13 @@ def check_accumulates_once(
 
 
 def checked_number(num_mini_batches: object) -> int:
-    """Checks the number of mini-batches; raises ValueError unless it is positive."""
-    if not is_int(num_mini_batches) or num_mini_batches < 1:
-        raise ValueError(
-            f"num_mini_batches must be a positive number, got {num_mini_batches!r}."
-        )
-    return int(num_mini_batches)
+    """Returns the number of mini-batches.
+
+    Raises:
+        TypeError: It is not an integer.
+        ValueError: It is not positive.
+    """
+    number = as_int("num_mini_batches", num_mini_batches)
+    if number < 1:
+        raise ValueError(f"num_mini_batches must be a positive number, got {number}.")
+    return number

@@ -112,7 +112,10 @@ def check_stages(stages: object) -> Stages:
         ValueError: Lists are nested deeper, or empty.
     """
     if not isinstance(stages, (list, tuple)):
-        raise TypeError("computational_stages argument needs to be a list or a tuple.")
+        raise TypeError(
+            "computational_stages argument needs to be a list or a tuple, got "
+            f"{type(stages).__name__}."
+        )
     found: Stages = []
     for stage in stages:
         concurrent = list(stage) if isinstance(stage, (list, tuple)) else [stage]
@@ -128,7 +131,10 @@ def check_stages(stages: object) -> Stages:
                     f"{type(each).__name__}."
                 )
         if not concurrent:
-            raise ValueError("A list of concurrent stages must not be empty.")
+            raise ValueError(
+                "A list of concurrent stages must not be empty, as that of stage "
+                f"{len(found)} is."
+            )
         found.append(concurrent)
     return found
 
@@ -136,7 +142,9 @@ def check_stages(stages: object) -> Stages:
 def check_number_of_stages(stages: Stages) -> None:
     """Raises ValueError if there are fewer than two."""
     if len(stages) < 2:
-        raise ValueError("Pipeline requires at least two computational stages.")
+        raise ValueError(
+            f"Pipeline requires at least two computational stages, got {len(stages)}."
+        )
 
 
 def check_mapping(mapping: object, stages: Stages, one_device: bool) -> Mapping:
@@ -154,7 +162,10 @@ def check_mapping(mapping: object, stages: Stages, one_device: bool) -> Mapping:
     if mapping is None:
         return _default_mapping(stages, one_device)
     if not isinstance(mapping, (list, tuple)):
-        raise TypeError("device_mapping argument needs to be a list or a tuple.")
+        raise TypeError(
+            "device_mapping argument needs to be a list or a tuple, got "
+            f"{type(mapping).__name__} {mapping!r}."
+        )
     if len(mapping) != len(stages):
         raise ValueError(
             f"Each stage must be mapped to an IPU: {len(mapping)} mappings != "

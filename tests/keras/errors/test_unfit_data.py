@@ -147,3 +147,45 @@ def test_a_sequence_has_no_batch_size_to_change(model, kind):
     words = "the last of 3 batches has the size 7, the first one 8. Pad it, or leave it"
     with pytest.raises(ValueError, match=words):
         model.fit(Batches(), verbose=0, shuffle=False)
+
+
+@pytest.mark.parametrize("data", [3, 0.5, True, "a.csv", b"a"])
+@pytest.mark.parametrize("call", ["fit", "evaluate", "predict"])
+def test_a_single_value_is_refused(model, call, data):
+    """Its type and value are named, before Keras looks for an adapter of it."""
+    with pytest.raises(
+        TypeError, match=rf"^`x` must be .*, got {type(data).__name__} {data!r}\.$"
+    ):
+        getattr(model, call)(data, verbose=0)
+
+
+@pytest.mark.parametrize("as_dataset", [False, True], ids=["array", "dataset"])
+def test_a_missing_target_is_named(model, as_dataset):
+    """In a model with a loss; tf_keras has the text, Keras 3 failed inside the loss."""
+    x = np.ones((8, 6), np.float32)
+    data = tf.data.Dataset.from_tensors(x).repeat(4) if as_dataset else x
+    with pytest.raises(
+        ValueError, match=r"Target data is missing\. .* with loss=mse, .* in `fit\(\)`"
+    ):
+        model.fit(
+            data,
+            verbose=0,
+            shuffle=not as_dataset,
+            batch_size=None if as_dataset else 4,
+        )
+
+
+def test_a_model_with_a_loss_of_its_own_needs_no_target(strategy, kind):
+    """It has nothing from `compile` that would take one."""
+
+    class Norm(kind.layers.Layer):
+        def call(self, x):
+            self.add_loss(tf.reduce_mean(x**2))
+            return x
+
+    with strategy.scope():
+        model = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1), Norm()])
+        model.compile("sgd")
+        x = np.ones((8, 6), np.float32)
+        history = model.fit(x, verbose=0, batch_size=4, epochs=2).history
+    assert history["loss"][1] < history["loss"][0]

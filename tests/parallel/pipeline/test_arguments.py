@@ -53,12 +53,12 @@ CASES = {
     "one stage": (
         {"stages": [identity]},
         ValueError,
-        "Pipeline requires at least two computational stages.",
+        "Pipeline requires at least two computational stages, got 1.",
     ),
     "stages that are not a list": (
         {"stages": identity},
         TypeError,
-        "computational_stages argument needs to be a list or a tuple.",
+        "computational_stages argument needs to be a list or a tuple, got function.",
     ),
     "a stage that is not a function": (
         {"stages": [identity, 3]},
@@ -70,10 +70,15 @@ CASES = {
         ValueError,
         "may be nested once",
     ),
+    "concurrent stages that are none": (
+        {"stages": [identity, []]},
+        ValueError,
+        "A list of concurrent stages must not be empty, as that of stage 1 is.",
+    ),
     "a mapping that is not a list": (
         {"device_mapping": 0},
         TypeError,
-        "device_mapping argument needs to be a list or a tuple.",
+        "device_mapping argument needs to be a list or a tuple, got int 0.",
     ),
     "a mapping of another length": (
         {"device_mapping": [0, 1, 2]},

@@ -1,12 +1,15 @@
 #include "xla/compile/xla_compilation.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "run/detached_work.h"
+#include "run/program.h"
 #include "tensorflow/core/util/env_var.h"
 #include "xla/client/executable_build_options.h"
 #include "xla/xla.pb.h"
@@ -25,6 +28,21 @@ void leave_reductions_to_xla(xla::DebugOptions* options) {
   fusions->Truncate(static_cast<int>(left - fusions->begin()));
 }
 
+// What XLA's compiler reads and writes, also after its caller has gone.
+struct Compilation {
+  std::shared_ptr<xla::XlaComputation> computation;
+  std::shared_ptr<stream_executor::DeviceAddressAllocator> allocator;
+  std::vector<xla::Shape> inputs;
+  absl::StatusOr<std::vector<std::unique_ptr<xla::LocalExecutable>>> executables;
+
+  void run(xla::LocalClient* client, const xla::ExecutableBuildOptions& build) {
+    std::vector<const xla::Shape*> layouts;
+    layouts.reserve(inputs.size());
+    for (const auto& shape : inputs) layouts.push_back(&shape);
+    executables = client->Compile(*computation, layouts, build);
+  }
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> compile_by_xla(
@@ -39,9 +57,14 @@ absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> compile_by_xla(
   auto* debug = build.mutable_debug_options();
   debug->set_xla_detailed_logging(options.detailed_logging);
   leave_reductions_to_xla(debug);
-  std::vector<const xla::Shape*> layouts;
-  for (const auto& shape : result.xla_input_shapes) layouts.push_back(&shape);
-  auto executables = client->Compile(*result.computation, layouts, build);
+  const auto compilation = std::make_shared<Compilation>();
+  compilation->computation = result.computation;
+  compilation->allocator = options.device_allocator;
+  compilation->inputs = result.xla_input_shapes;
+  TF_RETURN_IF_ERROR(
+      run_detached(current_program(), "XLA's compilation",
+                   [client, build, compilation] { compilation->run(client, build); }));
+  auto& executables = compilation->executables;
   if (!executables.ok()) return executables.status();
   if (executables->size() != 1) {
     return absl::InternalError(absl::StrCat("XLA has compiled ", executables->size(),
