@@ -366,8 +366,8 @@ class IPUOutfeedQueue:
     def _is_enqueuing_thread(self) -> bool:
         return threading.get_ident() == self._enqueuing_thread
 
-    def _next_row(self) -> tuple[Nest] | None:
-        return self._reader.next_row(waits=self._is_enqueuing_thread())
+    def _next_row(self, given: int) -> tuple[Nest] | None:
+        return self._reader.next_row(given, waits=self._is_enqueuing_thread())
 
 
 class IPUOutfeedQueueIterator:
@@ -377,15 +377,16 @@ class IPUOutfeedQueueIterator:
     """
 
     def __init__(self, queue: IPUOutfeedQueue) -> None:
-        self._queue = queue
+        self._queue, self._given = queue, 0
 
     def __iter__(self) -> IPUOutfeedQueueIterator:
         return self
 
     def __next__(self) -> Nest:
-        row = self._queue._next_row()
+        row = self._queue._next_row(self._given)
         if row is None:
             raise StopIteration
+        self._given += 1
         return row[0]
 
 

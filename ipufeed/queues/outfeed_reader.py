@@ -118,8 +118,13 @@ class OutfeedReader:
         return found
 
     @ending.leaves_at_exit
-    def next_row(self, *, waits: bool) -> tuple[Nest] | None:
-        """Returns the next result in a tuple; None if none is stored."""
+    def next_row(self, given: int, *, waits: bool) -> tuple[Nest] | None:
+        """Returns the next result in a tuple; None if none is stored.
+
+        Args:
+            given: The results that the iterator has returned.
+            waits: Whether to wait until the IPU's program has ended.
+        """
         if self.structure is None:
             return None
         interrupt.check_not_forked()
@@ -130,7 +135,7 @@ class OutfeedReader:
         if device_hooks.synthetic_outfeed():
             return None
         if not device_hooks.runs_programs():
-            return (self._zeros([]),)
+            return None if given else (self._zeros([]),)
         runs = self._native_runs()
         if waits:
             self._wait_until_idle()
