@@ -248,18 +248,20 @@ class HostEmbedding:
             if place not in self._dummies:
                 device = "/device:CPU:0" if place is None else f"/device:IPU:{place}"
                 with tf.init_scope(), tf.device(device), v1.name_scope(None):
-                    self._dummies[place] = tf.Variable(
-                        0.0, name=f"{self._name}/__dummy"
-                    )
+                    made = tf.Variable(0.0, name=f"{self._name}/__dummy")
+                made._ipufeed_gradient_updates = True
+                self._dummies[place] = made
             return self._dummies[place]
         with v1.variable_scope("", reuse=v1.AUTO_REUSE, use_resource=True):
-            return v1.get_variable(
+            made = v1.get_variable(
                 f"{self._name}/__dummy",
                 [],
                 tf.float32,
                 v1.zeros_initializer(),
                 use_resource=True,
             )
+        made._ipufeed_gradient_updates = True  # for pipelines
+        return made
 
 
 def create_host_embedding(

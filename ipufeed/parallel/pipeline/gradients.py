@@ -94,8 +94,16 @@ def _gradients_of(
                 "OptimizerFunctionOutput.tape must be given with a Keras optimizer."
             )
         sources = [as_variable(each) for each in variables]
+        # A tape computes the gradients of host embeddings' variables, too: they update.
+        known = {id(each.handle) for each in sources}
+        sources += [
+            each
+            for each in _used_variables(graph)
+            if hasattr(each, "_ipufeed_gradient_updates")
+            and id(each.handle) not in known
+        ]
         gradients = tf.gradients(output.loss, sources)
-        pairs = list(zip(gradients, variables, strict=True))
+        pairs = list(zip(gradients, variables, strict=False))
     else:
         keywords = dict(output.compute_gradients_kwargs)
         known = tf.compat.v1.trainable_variables()

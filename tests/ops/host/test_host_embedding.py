@@ -2,6 +2,7 @@
 
 import contextlib
 
+import keras
 import numpy as np
 import pytest
 import styles
@@ -131,6 +132,54 @@ def test_a_stage_of_a_pipeline_updates_a_table_once(recompute):
     np.testing.assert_allclose(
         outfeed.dequeue()[0], [np.sum(each**2) / 2 for each in rows], rtol=1e-4
     )
+    np.testing.assert_allclose(
+        embedding.get_embedding_tensor(), table, rtol=1e-4, atol=1e-6
+    )
+
+
+class Scale(keras.layers.Layer):
+    """Has a weight, without which Keras computes no gradients."""
+
+    def build(self, _):
+        self.factor = self.add_weight(initializer="ones")
+
+    def call(self, rows):
+        return rows * self.factor
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_a_keras_model_trains_a_table(stages):
+    """A layer that looks rows up, in a model and in the first stage of a pipeline."""
+    config = IPUConfig()
+    config.auto_select_ipus = stages
+    config.configure_ipu_system()
+    factor = 1 if stages == 1 else 4
+    embedding = create_host_embedding(
+        "of a model",
+        [12, 4],
+        tf.float32,
+        optimizer_spec=HostEmbeddingSGDGAOptimizerSpec(RATE, factor),
+        initializer=START,
+    )
+    with IPUStrategy().scope(), embedding.register():
+        ids = keras.Input([6], dtype="int32", batch_size=1)
+        rows = keras.layers.Lambda(embedding.lookup, output_shape=(6, 4))(ids)
+        model = keras.Model(ids, Scale()(rows))
+        if stages == 2:
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+            assignments = model.get_pipeline_stage_assignment()
+            for stage, each in enumerate(assignments):
+                each.pipeline_stage = stage
+            model.set_pipeline_stage_assignment(assignments)
+        model.compile(
+            keras.optimizers.SGD(0.0),
+            lambda _, rows: tf.reduce_sum(tf.square(rows), [1, 2]) / 2,
+            steps_per_execution=4,
+        )
+        history = model.fit(IDS, IDS, 1, shuffle=False, verbose=0)
+    rows, table = simulated(factor)
+    losses = [np.sum(each**2) / 2 for each in rows]
+    np.testing.assert_allclose(history.history["loss"], [np.mean(losses)], rtol=1e-4)
     np.testing.assert_allclose(
         embedding.get_embedding_tensor(), table, rtol=1e-4, atol=1e-6
     )
