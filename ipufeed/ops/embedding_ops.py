@@ -12,7 +12,7 @@ from ipufeed.ops.host_embedding import (
     HostEmbeddingSGDGAOptimizerSpec as HostEmbeddingSGDGAOptimizerSpec,
 )
 from ipufeed.ops.host_embedding import create_host_embedding as create_host_embedding
-from ipufeed.ops.rows import as_ids, take_rows
+from ipufeed.ops.rows import as_ids, check_shape, take_rows
 from ipufeed.tf_types import Tensor, TensorLike
 
 
@@ -69,12 +69,8 @@ def embedding_lookup(
     with tf.name_scope(name or "embedding_lookup"):
         _refuse_shards(params)
         params, ids = as_tensor("params", params), as_ids("ids", ids)
-        for tensor, which in ((params, "params"), (ids, "ids")):
-            if not tensor.shape.is_fully_defined():
-                raise ValueError(
-                    f"The shape of `{which}` must be fully defined, got {tensor.shape}: "
-                    "use set_shape, or a batch without a remainder."
-                )
+        check_shape("params", params)
+        check_shape("ids", ids)
         if params.shape.rank == 0:
             raise ValueError("`params` must have rows, got a scalar.")
         rows = params.shape.as_list()[0]

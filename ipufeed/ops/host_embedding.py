@@ -28,7 +28,7 @@ from ipufeed.ops.host.table_arguments import (
     check_table,
     maker,
 )
-from ipufeed.ops.rows import as_ids
+from ipufeed.ops.rows import as_ids, check_shape
 from ipufeed.queues.placement import current_ordinal
 from ipufeed.tf_types import DType, Nest, Shape, Tensor, TensorLike, Variable
 
@@ -156,6 +156,7 @@ class HostEmbedding:
             session: The program's session, in version 1 graphs.
 
         Raises:
+            TypeError: `session` is not a session.
             ValueError: There is no session outside of eager mode.
             tf.errors.FailedPreconditionError: The table is registered already.
         """
@@ -165,6 +166,11 @@ class HostEmbedding:
             raise ValueError(
                 "HostEmbedding.register requires a session when eager execution is "
                 "disabled."
+            )
+        if session is not None and not callable(getattr(session, "run", None)):
+            raise TypeError(
+                "`session` must be a tf.compat.v1.Session, got "
+                f"{type(session).__name__} {session!r}."
             )
         found = self._tensor.numpy() if session is None else session.run(self._tensor)
         table = tables.add(self._name, np.array(found))
@@ -193,10 +199,12 @@ class HostEmbedding:
 
         Raises:
             TypeError: The ids are not integers.
+            ValueError: Their shape is not defined.
         """
         import tensorflow as tf
 
         indices = as_ids("indices", indices)
+        check_shape("indices", indices)
         tokens, width = self._tensor.shape.as_list()
         if clip_indices:
             low, high = (tf.constant(each, indices.dtype) for each in (0, tokens - 1))

@@ -34,6 +34,15 @@ def as_ids(name: str, ids: TensorLike) -> Tensor:
     return tf.cast(tensor, tf.int32 if fits else tf.int64)
 
 
+def check_shape(name: str, tensor: Tensor) -> None:
+    """Raises ValueError unless an argument's shape is fully defined."""
+    if not tensor.shape.is_fully_defined():
+        raise ValueError(
+            f"The shape of `{name}` must be fully defined, got {tensor.shape}: use "
+            "set_shape, or a batch without a remainder."
+        )
+
+
 def take_rows(table: TensorLike, ids: TensorLike, inside: TensorLike) -> Tensor:
     """Gathers rows, with zeros where `inside` is false.
 

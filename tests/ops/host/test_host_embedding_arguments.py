@@ -42,6 +42,29 @@ def test_wrong_arguments_are_refused():
         pass
 
 
+def test_ids_of_an_unknown_number_are_refused():
+    """The error names the argument, and how its shape becomes known."""
+    embedding = create_host_embedding("number", [3, 2], tf.float32)
+    words = r"shape of `indices` must be fully defined, got \(None,\): use set_shape"
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def program(ids):
+        return embedding.lookup(ids)
+
+    with embedding.register(), pytest.raises(ValueError, match=words):
+        program([0])
+
+
+def test_what_is_not_a_session_is_refused():
+    """Before the table is registered."""
+    embedding = create_host_embedding("session", [3, 2], tf.float32)
+    words = r"`session` must be a tf.compat.v1.Session, got str 's'"
+    with pytest.raises(TypeError, match=words), embedding.register("s"):
+        pass
+    with embedding.register():
+        pass
+
+
 def test_a_refused_embedding_leaves_its_name_free():
     with tf.Graph().as_default():
         for wrong in ({"optimizer_spec": 0.1}, {"partition_strategy": "ROWS"}):
