@@ -12,6 +12,7 @@ import json
 import os
 from typing import Any
 
+from ipufeed.checks import as_int
 from ipufeed.device.system import system
 from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE
@@ -28,17 +29,22 @@ def cluster() -> tuple[int, int]:
         return 1, 0
     try:
         described: Any = json.loads(text)
-        workers = described["cluster"]["worker"]
-        index = described["task"]["index"]
-        if not isinstance(workers, list) or not 0 <= int(index) < len(workers):
+        workers, task = described["cluster"]["worker"], described["task"]
+        index, kind = task["index"], task.get("type", "worker")
+        index = int(index) if isinstance(index, str) else as_int("index", index)
+        if kind != "worker":
+            raise ValueError(f"its task is a {kind!r}: list each process as a `worker`")
+        if not isinstance(workers, list) or not 0 <= index < len(workers):
             raise ValueError("its task is not one of its workers")
+        if not all(isinstance(each, str) for each in workers):
+            raise ValueError(f"its workers are not of the form 'host:port': {workers}")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             "TF_CONFIG must be a JSON object with `cluster`, a dict with the list "
             "`worker`, and `task`, a dict with `index`, the number of this process in "
             f"the list: {type(error).__name__}: {error}."
         ) from error
-    return len(workers), int(index)
+    return len(workers), index
 
 
 def isPopdistEnvSet() -> bool:  # noqa: N802 - Graphcore's name

@@ -65,10 +65,25 @@ def test_tf_config_gives_the_number_of_the_process():
     assert (horovod.size(), horovod.rank()) == (3, 1)
 
 
-def test_a_wrong_tf_config_is_an_error(monkeypatch):
+@pytest.mark.parametrize(
+    ("cluster", "task", "why"),
+    [
+        ({}, {}, "KeyError: 'worker'"),
+        ({"worker": ["a:1"]}, {"index": 1}, "not one of its workers"),
+        ({"worker": ["a:1"]}, {"index": 0.5}, "`index` must be an int, got float 0.5"),
+        ({"worker": [1]}, {"index": 0}, r"not of the form 'host:port': \[1\]"),
+        (
+            {"chief": ["a:1"], "worker": ["a:2"]},
+            {"type": "chief", "index": 0},
+            "its task is a 'chief': list each process as a `worker`",
+        ),
+    ],
+)
+def test_a_wrong_tf_config_is_an_error(monkeypatch, cluster, task, why):
     """The error has the form that it must have."""
-    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
-    with pytest.raises(ValueError, match="TF_CONFIG must be a JSON object with"):
+    text = json.dumps({"cluster": cluster, "task": task})
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match=f"TF_CONFIG must be a JSON object.*{why}"):
         popdist.getNumInstances()
 
 
