@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import as_tensor
+from ipufeed.checks import as_number, as_tensor
 from ipufeed.no_effect import no_effect
 from ipufeed.programs import host_collectives
 from ipufeed.programs.host_collectives import rank, size
@@ -78,14 +78,16 @@ def allreduce(
         tensor: A tensor or variable of numbers, of the same shape and dtype in all
             processes; or slices, whose indices and values are gathered.
         op: Average or Sum. Default (None): Average.
-        prescale_factor: What the tensor is multiplied by before.
-        postscale_factor: What the result is multiplied by.
+        prescale_factor: What the tensor is multiplied by before; a number. Integers are
+            multiplied by a fraction as float64, and rounded towards zero.
+        postscale_factor: What the result is multiplied by, likewise.
 
     Returns:
         A tensor like `tensor`, the same in all processes; of slices, slices.
 
     Raises:
         ValueError: Another `op`.
+        TypeError: A factor is not a number.
         TypeError, tf.errors.OpError: See ipu.distributed.allgather.
 
     Source: Graphcore's and Horovod's function of this name.
@@ -96,6 +98,8 @@ def allreduce(
             "are not there."
         )
     reduce_op = Sum if op == Sum else Average
+    prescale_factor = as_number("prescale_factor", prescale_factor)
+    postscale_factor = as_number("postscale_factor", postscale_factor)
     if isinstance(tensor, tf.IndexedSlices):
         values = allgather(_scaled(tensor.values, prescale_factor))
         factor = postscale_factor / (size() if reduce_op == Average else 1)
@@ -128,7 +132,7 @@ def allgather(tensor: TensorLike, name: str | None = None) -> Tensor:
             "`tensor` must have rows, got a scalar: give tf.reshape(tensor, [1])."
         )
     gathered = host_collectives.allgather(tensor)
-    return tf.concat(tf.unstack(gathered), axis=0, name=name or "allgather")
+    return tf.concat(tf.unstack(gathered, size()), axis=0, name=name or "allgather")
 
 
 def broadcast(tensor: TensorLike, root_rank: int, name: str | None = None) -> Tensor:
@@ -152,4 +156,8 @@ def broadcast(tensor: TensorLike, root_rank: int, name: str | None = None) -> Te
 
 
 def _scaled(tensor: Tensor, factor: float) -> Tensor:
-    return tensor if factor == 1.0 else tensor * tf.cast(factor, tensor.dtype)
+    if factor == 1.0:
+        return tensor
+    if not tensor.dtype.is_integer or factor.is_integer():
+        return tensor * tf.cast(factor, tensor.dtype)
+    return tf.cast(tf.cast(tensor, tf.float64) * factor, tensor.dtype)

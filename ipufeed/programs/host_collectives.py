@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.checks import as_tensor
+from ipufeed.checks import as_int, as_tensor
 from ipufeed.device.program import compiler
 from ipufeed.device.system import system
 from ipufeed.parallel.collectives.ops import cross_replica_sum, replication_index
@@ -68,12 +68,7 @@ def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
     """
     import tensorflow as tf
 
-    value = as_tensor("value", value)
-    if value.dtype.name not in (*_SUMMED, *_CAST):
-        raise TypeError(
-            "Collectives between processes take tensors of "
-            f"{', '.join((*_SUMMED, *_CAST))}, got {value.dtype.name}."
-        )
+    value = _checked(value)
     if size() == 1:
         return tf.expand_dims(value, 0, name=tensor_name)
     _check_configured()
@@ -106,14 +101,14 @@ def allreduce(
         raise ValueError(
             f"Unsupported reduce op: {reduce_op}. Give tf.distribute.ReduceOp.SUM or MEAN."
         )
-    value = as_tensor("value", value)
+    value = _checked(value)
     if value.dtype == tf.bool:
         raise TypeError("bools are not summed: cast them to int32.")
     if size() == 1:
         return tf.identity(value, name=tensor_name)
     rows = allgather(value)
     # Row by row: all processes must round in the same order.
-    total = functools.reduce(tf.add, tf.unstack(rows))
+    total = functools.reduce(tf.add, tf.unstack(rows, size()))
     if reduce_op == kinds.MEAN:
         number = tf.cast(size(), total.dtype)
         total = total / number if total.dtype.is_floating else total // number
@@ -135,10 +130,12 @@ def broadcast(
 
     Raises:
         ValueError: The process does not exist.
+        TypeError: `root_rank` is not an int.
         TypeError, tf.errors.OpError: See allgather.
     """
     import tensorflow as tf
 
+    value, root_rank = _checked(value), as_int("root_rank", root_rank)
     if not 0 <= root_rank < size():
         raise ValueError(
             f"`root_rank` must be the number of one of {size()} processes, got "
@@ -147,6 +144,22 @@ def broadcast(
     if size() == 1:
         return tf.identity(value, name=tensor_name)
     return tf.identity(allgather(value)[root_rank], name=tensor_name)
+
+
+def _checked(value: TensorLike) -> Tensor:
+    """Returns a collective's value as a tensor.
+
+    Raises:
+        TypeError: Collectives do not take its dtype.
+    """
+    value = as_tensor("value", value)
+    if value.dtype.name not in (*_SUMMED, *_CAST):
+        raise TypeError(
+            "Collectives between processes take tensors of "
+            f"{', '.join((*_SUMMED, *_CAST))}, got {value.dtype.name}: use tf.cast, or "
+            "create a variable that has another dtype outside of the strategy's scope."
+        )
+    return value
 
 
 def _check_configured() -> None:
@@ -186,7 +199,8 @@ def _gather(value: TensorLike) -> Tensor:
             stack.enter_context(graph.colocate_with(None, ignore_existing=True))
         with tf.device("/device:IPU:0"):
             if graph is None or graph.building_function:
-                gathered = _program(value.dtype, tuple(value.shape), replicas)(value)
+                shape = None if value.shape.rank is None else tuple(value.shape)
+                gathered = _program(value.dtype, shape, replicas)(value)
             else:
                 stack.enter_context(_numbered(graph))
                 (gathered,) = compiler.compile(lambda x: _rows(x, replicas), [value])
@@ -241,14 +255,14 @@ def _check_equal_shapes(value: Tensor, replicas: int) -> None:
 
 
 @functools.lru_cache(256)
-def _program(dtype: DType, shape: tuple[int, ...], replicas: int) -> Tensor:
+def _program(dtype: DType, shape: tuple[int, ...] | None, replicas: int) -> Tensor:
     import tensorflow as tf
 
     def host_collective(value: TensorLike) -> Tensor:
         return _rows(value, replicas)
 
     # A name for each program: several of one name are reported as compiled again.
-    sizes = "x".join(map(str, shape)) or "scalar"
+    sizes = "any" if shape is None else "x".join(map(str, shape)) or "scalar"
     host_collective.__name__ = f"host_collective_{dtype.name}_{sizes}"
     return tf.function(
         host_collective,
@@ -267,5 +281,6 @@ def _rows(value: TensorLike, replicas: int) -> Tensor:
     # Only the first replica of each process: the others have the same value.
     # Not `==`, which compares objects in version 1 graphs.
     is_mine = tf.equal(rows, index // replicas) & tf.equal(index % replicas, 0)
-    mask = tf.reshape(is_mine, [-1, *([1] * value.shape.rank)])
+    ones = tf.ones_like(tf.shape(value))  # known when the program is compiled
+    mask = tf.reshape(is_mine, tf.concat([[-1], ones], axis=0))
     return cross_replica_sum(tf.where(mask, value[None], tf.zeros_like(value)[None]))

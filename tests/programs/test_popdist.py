@@ -112,7 +112,34 @@ def test_horovods_arguments_are_checked(monkeypatch):
         horovod.allreduce(tf.constant(1.0), op="x")
     with pytest.raises(ValueError, match=r"must have rows, got a scalar"):
         horovod.allgather(tf.constant(1.0))
+    for name in ("prescale_factor", "postscale_factor"):
+        with pytest.raises(TypeError, match=f"`{name}` must be a number, got str 'x'"):
+            horovod.allreduce(tf.constant(1.0), **{name: "x"})
+    for function in (horovod.broadcast, distributed.broadcast):
+        with pytest.raises(TypeError, match="`root_rank` must be an int, got str '0'"):
+            function(tf.constant(1.0), "0")
     assert horovod.is_initialized()
+
+
+def test_alone_a_process_takes_what_several_take(monkeypatch):
+    """A program finds out at once, not on the day it has peers."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    text = tf.constant(["a"])
+    for call in (horovod.allreduce, horovod.allgather, distributed.broadcast):
+        with pytest.raises(
+            TypeError, match=r"take tensors of .*got string: use tf.cast"
+        ):
+            call(text)
+
+
+def test_integers_are_scaled_by_fractions(monkeypatch):
+    """As Horovod scales them: not by the integer of the fraction, which is 0."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    value = tf.constant([5, -5, 2**24 + 1])
+
+    half = horovod.allreduce(value, horovod.Sum, 0.5)
+    assert half.numpy().tolist() == [2, -2, 2**23]
+    assert horovod.allreduce(value, horovod.Sum, 1, 3).numpy()[2] == 3 * (2**24 + 1)
 
 
 @pytest.mark.usefixtures("second_of_three")

@@ -58,6 +58,7 @@ def test_values_of_all_processes_are_gathered_on_the_host(said):
         assert process["sum"] == [3.0, 1.0]
         assert process["mean"] == [0.5, 2.0]
         assert process["in a graph"] == [[5], [6]]
+        assert process["of unknown rank"] == [[0.5, 4.0]]
         assert process["horovod's average"] == [[0.5, 4.0]]
         assert process["horovod's sum"] == [[1.0, 8.0]]
         assert process["horovod's rows"] == [[0.0, 4.0], [1.0, 4.0]]

@@ -75,6 +75,9 @@ def on_the_host() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         gathered = host.allgather(tf.constant([INDEX + 5]))
         say("in a graph", session.run(gathered).tolist())
+        x = tf.compat.v1.placeholder(tf.float32)
+        mean = horovod.allreduce(x)
+        say("of unknown rank", session.run(mean, {x: [[INDEX, 4.0]]}).tolist())
 
 
 def of_one_run() -> None:
