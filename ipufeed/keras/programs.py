@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.device.program.strategy import IPUStrategyV1, tracing_replicas_of
 from ipufeed.keras.changes.functions import is_current, step_function
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.data.dtypes import Packing
@@ -184,7 +184,8 @@ def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
 
     def program(steps: Tensor, iterator: Tensor) -> None:
         metrics.restore()
-        body(steps, iterator)
+        with tracing_replicas_of(1):  # Keras divides the loss by their number
+            body(steps, iterator)
         metrics.keep()
         if state.strategy._runs_compiled(
             function

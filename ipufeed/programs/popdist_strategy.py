@@ -82,8 +82,8 @@ class PopDistExtendedV1(IPUExtended):
     @property
     def _num_replicas_in_sync(self) -> int:
         ipus = system.require_usable(self._ordinal).num_ipus
-        # In the trace of a pipeline a replica has several IPUs.
-        return popdist.getNumInstances() * (ipus // ipus_per_replica())
+        each = ipus_per_replica() or popdist.getNumIpusPerReplica()
+        return popdist.getNumInstances() * max(1, ipus // each)
 
     def _create_variable(self, next_creator: Any, **kwargs: Any) -> Variable:
         """Creates a variable with the initial value of process 0."""

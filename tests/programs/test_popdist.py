@@ -1,13 +1,16 @@
 """popdist and Horovod: alone, and as one of several processes of TF_CONFIG."""
 
+import contextlib
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from ipufeed import compat, no_effect
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.errors import RefusedError
+from ipufeed.programs.popdist_strategy import PopDistStrategy
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 
@@ -151,6 +154,29 @@ def test_between_processes_the_ipus_must_be_configured_for_them():
         match=r"process 1 of 3, and the IPUs are configured for one process: call popdist",
     ):
         horovod.allreduce(tf.constant(1.0))
+
+
+def test_a_strategy_counts_the_replicas_of_the_config(monkeypatch):
+    """Of the IPUs that it gives each; those of a Keras model without stages have one."""
+    import keras
+
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    config = IPUConfig()
+    config.auto_select_ipus = 4
+    popdist.tensorflow.set_ipu_config(config, 2).configure_ipu_system()
+    strategy = PopDistStrategy()
+    assert strategy.num_replicas_in_sync == popdist.getNumTotalReplicas() == 2
+
+    rows = np.arange(8, dtype=np.float32)[:, None]
+    weights = []
+    for scope, batch in ((strategy.scope(), 1), (contextlib.nullcontext(), 4)):
+        with scope:
+            dense = keras.layers.Dense(1, kernel_initializer="ones")
+            model = keras.Sequential([keras.Input([1]), dense])
+            model.compile(keras.optimizers.SGD(0.01), "mse", steps_per_execution=2)
+            model.fit(rows, 3 * rows, batch, shuffle=False, verbose=0)
+        weights.append(np.ravel(model.get_weights()[0]))
+    np.testing.assert_allclose(*weights, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

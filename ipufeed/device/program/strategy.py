@@ -27,14 +27,14 @@ from ipufeed.queues.iterators import IPUOwnedIterator
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Dataset, Nest, Tensor
 
-# The IPUs of one replica of the program that this thread is tracing.
-_ipus_per_replica: contextvars.ContextVar[int] = contextvars.ContextVar(
-    "ipufeed_ipus_per_replica", default=1
+# The IPUs of one replica of the Keras program that this thread is tracing.
+_ipus_per_replica: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+    "ipufeed_ipus_per_replica", default=None
 )
 
 
-def ipus_per_replica() -> int:
-    """Returns the IPUs of one replica: those of a Keras pipeline's trace, else 1."""
+def ipus_per_replica() -> int | None:
+    """Returns the IPUs of one replica in a Keras program's trace, else None."""
     return _ipus_per_replica.get()
 
 
