@@ -73,7 +73,10 @@ class IPURunConfig(_Fields):
                     f"IPURunConfig({name}=)", "programs are not summarised or cut"
                 )
         if older:
-            raise TypeError(f"IPURunConfig has no argument {', '.join(older)}.")
+            raise TypeError(
+                f"IPURunConfig has no argument {', '.join(older)}; it has "
+                f"{', '.join(cls._fields)}."
+            )
         counts = {
             "iterations_per_loop": (iterations_per_loop, 1),
             "num_replicas": (num_replicas, 1),
@@ -116,13 +119,15 @@ def _check_options(
     devices = virtual_devices(config, read_flags())
     if ordinal >= len(devices):
         raise ValueError(
-            f"`ipu_options` configures {len(devices)} devices, and `ordinal` is {ordinal}."
+            f"`ordinal` must be less than {len(devices)}, the devices that `ipu_options` "
+            f"configures, got {ordinal}: `auto_select_ipus` has one number for each."
         )
     found = devices[ordinal].num_ipus
     if found != needed:
         raise ValueError(
             f"`ipu_options` configures {found} IPUs for the device {ordinal}, and "
-            f"num_replicas ({num_replicas}) times num_shards ({num_shards}) is {needed}."
+            f"num_replicas ({num_replicas}) times num_shards ({num_shards}) is {needed}: "
+            f"set its `auto_select_ipus` to {needed}, or the two to give {found}."
         )
 
 

@@ -50,10 +50,16 @@ def test_options_have_the_ipus_of_all_replicas():
         (
             {"ipu_options": of(4), "num_replicas": 2},
             ValueError,
-            r"configures 4 IPUs .* num_replicas \(2\) times num_shards \(1\) is 2",
+            r"configures 4 IPUs .* num_replicas \(2\) times num_shards \(1\) is 2: "
+            "set its `auto_select_ipus` to 2, or",
         ),
-        ({"ipu_options": of(1), "ordinal": 1}, ValueError, "configures 1 devices"),
-        ({"iterations": 1}, TypeError, "no argument iterations"),
+        (
+            {"ipu_options": of(1), "ordinal": 1},
+            ValueError,
+            "`ordinal` must be less than 1, the devices .*, got 1: `auto_select_ipus`",
+        ),
+        ({"iterations": 1}, TypeError, "no argument iterations; it has iterations_per"),
+        ({"train_distribute": 1}, TypeError, "train_distribute; it has .*num_replicas"),
         (
             {"prefetch_depth": -1},
             ValueError,
