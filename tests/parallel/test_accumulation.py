@@ -146,6 +146,32 @@ def test_an_optimizer_may_be_made_in_the_body_of_the_loop(style, inner):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.parametrize("style", [("function", "xla")], indirect=True)
+@pytest.mark.parametrize("inner", INNER)
+def test_a_program_may_create_its_variables_in_its_first_call(style, inner):
+    """TensorFlow traces it twice then, and the second trace has accumulators, too."""
+    x, y = small_model.samples(24)
+
+    def trained(inside):
+        infeed = style.feed(lambda: small_model.batches(x, y, 2))
+        made = [] if inside else small_model.weights(style)
+        optimizer = V2(INNER[inner](), 4)
+
+        def body(x, y):
+            if not made:
+                made.extend(map(tf.Variable, small_model.initial_weights()))
+            loss = small_model.loss(made, x, y)
+            return optimizer.minimize(loss, var_list=made)
+
+        program = style.build(lambda: style.repeat(8, body, [], infeed))
+        for _ in range(2):
+            program()
+        return [np.array(each) for each in style.read(made)]
+
+    for one, other in zip(trained(True), trained(False), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     "style", [("graph", "xla"), ("function", "xla")], indirect=True
 )

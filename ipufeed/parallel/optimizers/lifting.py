@@ -21,6 +21,9 @@ _kept: weakref.WeakKeyDictionary[FuncGraph, list[Variable]] = (
     weakref.WeakKeyDictionary()
 )
 
+# The priority of tf.function's creator of variables; that of other creators is 100.
+_OF_FUNCTIONS = 50
+
 
 @contextlib.contextmanager
 def variables_outside() -> Iterator[None]:
@@ -48,8 +51,27 @@ def variables_outside() -> Iterator[None]:
         _kept.setdefault(program, []).append(variable)
         return variable
 
-    with tf.variable_creator_scope(make):
+    with _without_functions(), tf.variable_creator_scope(make):
         yield
+
+
+@contextlib.contextmanager
+def _without_functions() -> Iterator[None]:
+    """Removes the creators of tf.functions from those of the current graph.
+
+    In the second trace, after one that has created variables, they refuse each variable.
+    """
+    import tensorflow as tf
+
+    graph = tf.compat.v1.get_default_graph()
+    creators = graph._variable_creator_stack
+    graph._variable_creator_stack = [
+        (priority, each) for priority, each in creators if priority != _OF_FUNCTIONS
+    ]
+    try:
+        yield
+    finally:
+        graph._variable_creator_stack = creators
 
 
 def keep(variable: Variable) -> None:
