@@ -150,7 +150,8 @@ class IPUInfeedQueue:
             return None
         if self._initializer_taken:
             raise ValueError(
-                "The IPUInfeedQueue `initializer` function can only be accessed once."
+                "The IPUInfeedQueue `initializer` function can only be accessed once: "
+                "keep the operation that it gives, and run that again."
             )
         self._initializer_taken = True
         self._initialized = True

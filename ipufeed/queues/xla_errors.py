@@ -42,6 +42,14 @@ _REMEDIES = (
         "nce_loss and sampled_softmax_loss of ipu.nn_ops. Their gradients are dense.",
     ),
     (
+        re.compile(
+            r"Detected unsupported operations .*: \w*(?:Dataset|Iterator)\w* \("
+        ),
+        "The host reads a dataset: pass `iter(dataset)` to the function and call "
+        "next(iterator) in `for _ in tf.range(n):`, or give an IPUInfeedQueue to "
+        "ipu.loops.repeat.",
+    ),
+    (
         re.compile(r"Detected unsupported operations when trying to compile graph"),
         "Operations that XLA does not have run on the host: in "
         "`with ipu.scopes.outside_compilation_scope():`, in the dataset, or in a function "

@@ -113,7 +113,7 @@ def test_a_graph_has_the_initializer_once():
     with tf.Graph().as_default():
         infeed = IPUInfeedQueue(numbers())
         initializer = infeed.initializer
-        with pytest.raises(ValueError, match="only be accessed once"):
+        with pytest.raises(ValueError, match="only be accessed once: keep"):
             _ = infeed.initializer
         deleter = infeed.deleter
         with v1.Session() as session:

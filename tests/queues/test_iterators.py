@@ -146,6 +146,24 @@ def test_what_an_ipu_cannot_do_is_refused(strategy):
 
 
 @pytest.mark.parametrize(
+    "read",
+    [
+        lambda dataset: dataset.reduce(0.0, tf.add),
+        lambda dataset: next(iter(dataset)),
+    ],
+    ids=["reduce", "iter"],
+)
+def test_a_dataset_read_by_a_program_names_what_reads_it(strategy, read):
+    """XLA has no dataset's operations."""
+    program = tf.function(lambda: read(numbers()), jit_compile=True)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"(?s)unsupported operations.*The host reads a dataset: pass `iter\(dataset",
+    ):
+        strategy.run(program)
+
+
+@pytest.mark.parametrize(
     "arguments", [{}, {"infeed_spec": "spec"}, {"element_spec": "spec"}], ids=str
 )
 def test_an_iterator_needs_a_dataset_or_a_type(arguments):
