@@ -211,11 +211,26 @@ class _ElsewhereModule(types.ModuleType):
         self.__path__: list[str] = []  # popdist.tensorflow is a module in it
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":  # read by a star import
+            return self._names()
         if name.startswith("__"):  # read by the import system
             raise AttributeError(name)
         value = resolve(self.__dict__["_place"], name)
         setattr(self, name, value)
         return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._names()})
+
+    def _names(self) -> list[str]:
+        place: str = self.__dict__["_place"]
+        module = importlib.import_module(place)
+        own = [
+            name
+            for name, value in vars(module).items()
+            if name[0] != "_" and getattr(value, "__module__", None) == place
+        ]
+        return list(getattr(module, "__all__", own))
 
 
 def _put_elsewhere(name: str) -> None:

@@ -17,6 +17,12 @@ from ipufeed.device.system import system
 from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE
 
+__all__ = [
+    *("getDeviceId", "getInstanceIndex", "getNumInstances", "getNumIpusPerReplica"),
+    *("getNumLocalReplicas", "getNumTotalReplicas", "getReplicaIndexOffset"),
+    *("init", "isPopdistEnvSet"),
+]
+
 
 def cluster() -> tuple[int, int]:
     """Returns the number of processes and this one's index; (1, 0) without TF_CONFIG.

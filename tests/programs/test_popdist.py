@@ -54,6 +54,17 @@ def test_alone_a_process_is_one_of_one(monkeypatch, caplog):
     popdist.tensorflow.set_ipu_config(IPUConfig(), 1)
 
 
+def test_popdist_lists_its_names():
+    """For a star import, help() and completion."""
+    names = {}
+    exec("from popdist import *", names)
+
+    assert names["getNumInstances"] is popdist.getNumInstances
+    assert {"init", "getInstanceIndex", "tensorflow"} <= set(dir(popdist))
+    assert not {"json", "cluster"} & set(names)
+    assert "set_ipu_config" in dir(popdist.tensorflow)
+
+
 @pytest.mark.usefixtures("second_of_three")
 def test_tf_config_gives_the_number_of_the_process():
     """And the config gets it."""
