@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,21 @@ def check_mode(mode: str) -> None:
             f"`mode` must be a name of tf.estimator.ModeKeys, {', '.join(MODES)}, got "
             f"{mode!r}."
         )
+
+
+def as_folder(path: object) -> str | None:
+    """Returns the text of `model_dir`, a path of any type or None.
+
+    Raises:
+        TypeError: It is of another type.
+    """
+    if path is None:
+        return None
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(
+            f"`model_dir` must be a path or None, got {type(path).__name__} {path!r}."
+        )
+    return os.fsdecode(path)
 
 
 def check_spec(

@@ -23,6 +23,7 @@ from ipufeed.estimators.checks import (
     EVAL,
     PREDICT,
     TRAIN,
+    as_folder,
     check_hooks,
     check_listeners,
     checked_steps,
@@ -364,13 +365,15 @@ def _configure(settings: IPURunConfig) -> None:
         )
 
 
-def _folder(given: str | None, configured: str | None) -> str:
+def _folder(path: object, configured: str | None) -> str:
     """Returns the folder of the checkpoints.
 
     Raises:
+        TypeError: The path is of another type.
         ValueError: Two different ones are given.
     """
-    if given is not None and configured is not None and str(given) != str(configured):
+    given = as_folder(path)
+    if given is not None and configured is not None and given != configured:
         raise ValueError(
             "`model_dir` are set both in constructor and `RunConfig`, but with different "
             f"values. In constructor: '{given}', in `RunConfig`: '{configured}'."
@@ -379,4 +382,4 @@ def _folder(given: str | None, configured: str | None) -> str:
     if folder is None:
         folder = tempfile.mkdtemp()
         _LOG.warning("Using temporary folder as model directory: %s", folder)
-    return str(folder)
+    return folder

@@ -21,6 +21,7 @@ from ipufeed.device.flags.flags import read_flags
 from ipufeed.device.system import system
 from ipufeed.device.system.virtual_device import virtual_devices
 from ipufeed.errors import RefusedError
+from ipufeed.estimators.checks import as_folder
 from ipufeed.no_effect import no_effect
 from ipufeed.queues.arguments import check_prefetch_depth
 
@@ -189,7 +190,7 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
             "`session_config` must be a tf.compat.v1.ConfigProto or None, got "
             f"{type(session).__name__}."
         )
-    return settings
+    return settings | {"model_dir": as_folder(settings["model_dir"])}
 
 
 class RunConfig:
@@ -249,7 +250,7 @@ class RunConfig:
             raise ValueError(
                 "Can not provide both save_checkpoints_steps and save_checkpoints_secs."
             )
-        self._settings = _checked(_SETTINGS | kwargs)
+        self._settings = _checked(_SETTINGS | kwargs) | dict.fromkeys(_DISTRIBUTED)
 
     def __getattr__(self, name: str) -> Any:
         settings = self.__dict__.get("_settings", {})

@@ -1,7 +1,10 @@
 """IPURunConfig and RunConfig: their defaults, and what they refuse."""
 
+import pathlib
+
 import pytest
 from tensorflow.python.ipu.config import IPUConfig
+from tensorflow.python.ipu.ipu_estimator import IPUEstimator
 from tensorflow.python.ipu.ipu_run_config import IPURunConfig, RunConfig
 from tensorflow.python.ipu.utils import auto_select_ipus, create_ipu_config
 
@@ -90,6 +93,7 @@ def test_wrong_settings_of_the_ipu_are_refused(arguments, error, text):
         ({"keep_checkpoint_max": -1}, ValueError, "`keep_checkpoint_max` must be at"),
         ({"log_step_count_steps": "a"}, TypeError, "`log_step_count_steps` must be an"),
         ({"save_checkpoints_secs": "a"}, TypeError, "must be a number, got str"),
+        ({"model_dir": 3}, TypeError, "`model_dir` must be a path or None, got int 3"),
         ({"tf_random_seed": 1.5}, TypeError, "`tf_random_seed` must be an int or None"),
         (
             {"session_config": 1},
@@ -101,6 +105,24 @@ def test_wrong_settings_of_the_ipu_are_refused(arguments, error, text):
 def test_wrong_settings_are_refused(arguments, error, text):
     with pytest.raises(error, match=text):
         RunConfig(**arguments)
+
+
+@pytest.mark.parametrize(
+    "path", ["a/b", b"a/b", pathlib.Path("a/b")], ids=["str", "bytes", "Path"]
+)
+def test_a_folder_is_a_path_of_any_type(path):
+    """Its text is that of the path."""
+    assert RunConfig(model_dir=path).model_dir == "a/b"
+    with pytest.raises(
+        TypeError, match=r"`model_dir` must be a path or None, got list"
+    ):
+        IPUEstimator(lambda features, labels, mode: None, model_dir=[])
+
+
+def test_settings_of_a_distribution_are_none():
+    """For programs that ask for them."""
+    config = RunConfig()
+    assert config.train_distribute is config.eval_distribute is None
 
 
 def test_settings_are_replaced_in_a_copy():
