@@ -28,6 +28,7 @@ from ipufeed.ops.host.table_arguments import (
     check_table,
     maker,
 )
+from ipufeed.ops.host.table_copies import TableCopies
 from ipufeed.ops.rows import as_ids, check_shape
 from ipufeed.queues.placement import current_ordinal
 from ipufeed.tf_types import DType, Nest, Shape, Tensor, TensorLike, Variable
@@ -142,15 +143,15 @@ class HostEmbedding:
         )
 
     def get_embedding_tensor(self) -> Variable:
-        """Returns the variable: the table before a registration and after it."""
+        """Returns the variable, whose reads give the table's rows of then."""
         return self._tensor
 
     @contextlib.contextmanager
     def register(self, session: Any = None) -> Iterator[HostEmbedding]:
         """Registers the table for programs within this context, which gives `self`.
 
-        The table is copied from the variable, and back at the end, also after an
-        exception.
+        The table is copied from the variable, and back before anything reads the
+        variable, such as a saver of checkpoints, and at the end, also after an exception.
 
         Args:
             session: The program's session, in version 1 graphs.
@@ -175,15 +176,10 @@ class HostEmbedding:
         found = self._tensor.numpy() if session is None else session.run(self._tensor)
         table = tables.add(self._name, np.array(found))
         try:
-            yield self
+            with TableCopies(table, self._tensor, session).before_reads():
+                yield self
         finally:
             tables.remove(self._name)
-            if session is None:
-                if isinstance(self._tensor, tf.Variable):
-                    self._tensor.assign(table.rows)
-            else:
-                assign = self._tensor.initializer
-                session.run(assign, {assign.inputs[1]: table.rows})
 
     @flags_checked
     def lookup(self, indices: TensorLike, clip_indices: bool = True) -> Tensor:
@@ -360,5 +356,6 @@ def _update(call: host_calls.Call) -> None:
     with table.lock:
         for each_ids, each_step in kept:
             np.add.at(table.rows, each_ids, each_step)
+        table.changed = True
     if int(factor) > 1:
         kept.clear()

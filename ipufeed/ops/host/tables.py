@@ -20,12 +20,14 @@ class Table:
         name: The table's id.
         rows: [tokens, width].
         lock: Held for a lookup and for an update, so that each is atomic.
+        changed: Whether rows were updated since they were copied; with the lock.
     """
 
     def __init__(self, name: str, rows: np.ndarray[Any, Any]) -> None:
         self.name = name
         self.rows = rows
         self.lock = threading.Lock()
+        self.changed = False
 
     def check(self, ids: np.ndarray[Any, Any]) -> None:
         """Raises tf.errors.InvalidArgumentError if an id is not that of a row."""

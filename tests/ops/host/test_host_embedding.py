@@ -29,10 +29,10 @@ IDS = RNG.integers(-2, 15, size=(20, 6)).astype(np.int32)
 RATE = 0.1
 
 
-def simulated(factor=1, train=True):
+def simulated(factor=1, train=True, steps=20):
     """What each lookup gives, and the table at the end; the loss is sum(row^2) / 2."""
     table, kept, looked_up = START.astype(np.float64), [], []
-    for ids in np.clip(IDS, 0, 11):
+    for ids in np.clip(IDS[:steps], 0, 11):
         looked_up.append(table[ids])
         kept.append((ids, -RATE * table[ids]))
         if train and len(kept) == factor:
@@ -302,7 +302,8 @@ def test_a_table_is_registered_while_programs_run():
                 embedding.register(),
             ):
                 pass
-            tables.find("e").rows[1] = 5
+            table = tables.find("e")
+            table.rows[1], table.changed = 5, True
             raise RuntimeError("mine")
 
     with pytest.raises(RuntimeError, match="mine"):
@@ -310,3 +311,69 @@ def test_a_table_is_registered_while_programs_run():
     assert embedding.get_embedding_tensor().numpy().tolist() == [[1, 1], [5, 5], [1, 1]]
     with embedding.register():
         pass
+
+
+def test_a_checkpoint_within_the_registration_has_the_rows_of_then(tmp_path):
+    """Version 1: what reads the variable gets them, and what trains copies nothing."""
+    with styles.entered("graph", "xla") as style:
+        embedding = create_host_embedding(
+            *("table", [12, 4], tf.float32),
+            optimizer_spec=HostEmbeddingOptimizerSpec(RATE),
+            initializer=START,
+        )
+        tensor = embedding.get_embedding_tensor()
+        infeed = style.feed(lambda: tf.data.Dataset.from_tensor_slices(IDS))
+
+        def body(ids):
+            loss = tf.reduce_sum(tf.square(embedding.lookup(ids))) / 2
+            return v1.train.GradientDescentOptimizer(1.0).minimize(loss)
+
+        go = style.build(lambda: style.repeat(10, body, [], infeed))
+        style.initialize()
+        saver = v1.train.Saver([tensor])
+        with embedding.register(style.session):
+            go()
+            assert tables.find("table").changed
+            first = saver.save(style.session, str(tmp_path / "first"))
+            assert not tables.find("table").changed
+            go()
+            inside = style.session.run({"rows": [tensor]})["rows"][0]
+        last = style.read(tensor)
+        assert "run" not in vars(style.session)
+    _, table = simulated(steps=10)
+    found = tf.train.load_checkpoint(first).get_tensor(tensor.op.name)
+    np.testing.assert_allclose(found, table, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(inside, last)
+    assert np.abs(last - found).max() > 1e-3
+
+
+def test_a_variable_that_is_read_eagerly_has_the_rows_of_then(tmp_path):
+    """Version 2: so does a checkpoint."""
+    strategy = IPUStrategy()
+    with strategy.scope():
+        embedding = create_host_embedding(
+            *("table", [12, 4], tf.float32),
+            optimizer_spec=HostEmbeddingOptimizerSpec(RATE),
+            initializer=START,
+        )
+
+    @tf.function(jit_compile=True)
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(embedding.lookup(ids))) / 2
+        tape.gradient(loss, tape.watched_variables())
+
+    tensor = embedding.get_embedding_tensor()
+    start = tensor.numpy()
+    checkpoint = tf.train.Checkpoint(table=tensor)
+    with embedding.register():
+        strategy.run(step, [tf.constant(IDS[0])])
+        path = checkpoint.save(str(tmp_path / "table"))
+        first = tensor.numpy()
+        strategy.run(step, [tf.constant(IDS[1])])
+    last = tensor.numpy()
+    checkpoint.restore(path)
+    np.testing.assert_array_equal(tensor.numpy(), first)
+    changed = [(a != b).any(axis=1) for a, b in ((start, first), (first, last))]
+    for rows, ids in zip(changed, IDS[:2], strict=True):
+        assert set(np.flatnonzero(rows)) == set(np.clip(ids, 0, 11))

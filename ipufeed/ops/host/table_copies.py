@@ -1,0 +1,121 @@
+"""Copies a host embedding's table to its variable, before whatever reads the variable.
+
+In the original the two share their memory. Here the table is a copy for as long as it is
+registered, and the variable gets the rows when a program other than a lookup wants them:
+a saver of checkpoints, the user, the end of the registration.
+
+Threads: any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ipufeed.ops.host.tables import Table
+from ipufeed.tf_types import Nest, Variable
+
+
+class TableCopies:
+    """The copies of a registered table to its variable.
+
+    Args:
+        table: The table.
+        variable: A variable; a tensor gets no copies.
+        session: Of a version 1 graph, or None in eager mode.
+    """
+
+    def __init__(self, table: Table, variable: Variable, session: Any) -> None:
+        import tensorflow as tf
+
+        self._table, self._variable = table, variable
+        self._is_variable = isinstance(variable, tf.Variable)
+        # A monitored session runs this one; so do its hooks.
+        inner = getattr(session, "_tf_sess", None)
+        self._session = session if inner is None else inner()
+        self._reads: dict[tuple[str, ...], bool] = {}
+
+    @contextlib.contextmanager
+    def before_reads(self) -> Iterator[None]:
+        """A context in which reads of the variable see the table's rows.
+
+        At its end the variable has them. A function that reads the variable, and was
+        traced before, sees those of the last read outside of functions.
+        """
+        if not self._is_variable:
+            yield
+            return
+        owner, name, watching = (
+            (self._variable, "_read_variable_op", self._read)
+            if self._session is None
+            else (self._session, "run", self._run)
+        )
+        self._inner = getattr(owner, name)
+        before = vars(owner).get(name)
+        setattr(owner, name, watching)
+        try:
+            yield
+        finally:
+            if before is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+            self._copy()
+
+    def _read(self, *args: Any, **kwargs: Any) -> Any:
+        import tensorflow as tf
+
+        if tf.executing_eagerly():
+            self._copy()
+        return self._inner(*args, **kwargs)
+
+    def _run(self, fetches: Nest, *args: Any, **kwargs: Any) -> Any:
+        if self._table.changed and self._reads_variable(fetches):
+            self._copy()
+        return self._inner(fetches, *args, **kwargs)
+
+    def _copy(self) -> None:
+        with self._table.lock:
+            if not self._table.changed:
+                return
+            self._table.changed = False
+            rows = np.array(self._table.rows)
+        if self._session is None:
+            self._variable.assign(rows)
+        else:
+            assign = self._variable.initializer
+            self._inner(assign, {assign.inputs[1]: rows})
+
+    def _reads_variable(self, fetches: Nest) -> bool:
+        """Whether a run of these needs the variable, or cannot be run at all."""
+        import tensorflow as tf
+
+        graph = self._session.graph
+        try:
+            elements = [
+                graph.as_graph_element(each)
+                for each in tf.nest.flatten(fetches, expand_composites=True)
+            ]
+        except (KeyError, TypeError, ValueError):  # the run raises its own
+            return True
+        ops = [getattr(each, "op", each) for each in elements]
+        names = tuple(each.name for each in ops)
+        if names not in self._reads:
+            self._reads[names] = _needs(ops, self._variable.handle.op)
+        return self._reads[names]
+
+
+def _needs(ops: list[Any], wanted: Any) -> bool:
+    """Whether operations need another one, as an input of theirs or of what they need."""
+    left, seen = list(ops), set(ops)
+    while left:
+        op = left.pop()
+        if op is wanted:
+            return True
+        before = {each.op for each in op.inputs} | set(op.control_inputs)
+        left += before - seen
+        seen |= before
+    return False
