@@ -36,8 +36,8 @@ LOST_PEER = re.compile(
 LEAVING_S = 2.0
 
 SAME_PROGRAMS = (
-    "All must run the same programs, with the same collectives in each: restart all "
-    "processes."
+    "All must run the same programs, with the same collectives in each and as many steps: "
+    "give each process as many batches, and restart all processes."
 )
 
 
