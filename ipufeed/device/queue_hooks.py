@@ -27,6 +27,7 @@ from ipufeed.device.system.system import (
 )
 from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.errors import DeviceOrdinalError
+from ipufeed.queues import interrupt
 from ipufeed.queues.hooks import SyntheticTensor, device_hooks
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import DType, NestFunction, Shape, Tensor
@@ -176,6 +177,7 @@ def _refuse_wrong_ordinals(method: Callable[..., Any]) -> NestFunction:
         for name in (*arguments, *keywords.values()):
             if isinstance(name, str) and "IPU:" in name.upper():
                 _check_exists(name)
+                interrupt.watch()  # before the call that compiles the first program
         return method(self, *arguments, **keywords)
 
     return device

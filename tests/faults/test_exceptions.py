@@ -28,7 +28,7 @@ COUNT, BAD_ALLOC, RUNTIME_ERROR, UNKNOWN = 1, 2, 3, 4
 # They report errors, set what the guards throw, or read one number.
 UNGUARDED = {
     *("ipufeed_last_error", "ipufeed_set_fault", "ipufeed_fault_counts"),
-    "ipufeed_last_program",
+    *("ipufeed_last_program", "ipufeed_detached_work"),
 }
 WORDS = {
     BAD_ALLOC: (tf.errors.ResourceExhaustedError, "There is no memory"),
