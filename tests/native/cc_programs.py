@@ -62,6 +62,7 @@ ALONE = tuple(
         "feeds/outfeed",
         "pipeline/pipeline",
         "replicas/replicas",
+        "run/detached_work",
         "run/program",
     )
 )

@@ -248,6 +248,13 @@ def test_the_order_of_the_two_reads_in_drained_is_guarded(run):
             "(absl::Status why) {\n  MutexLock lock(mutex_);\n",
             "(absl::Status why) {\n",
         ),
+        (
+            "program_test",
+            "end_of_detached_work_without_the_lock",
+            "run/detached_work.cc",
+            "(absl::Status with) {\n    MutexLock lock(mutex);\n",
+            "(absl::Status with) {\n",
+        ),
     ),
 )
 def test_each_lock_above_the_feed_is_guarded(run):
