@@ -139,6 +139,23 @@ def test_the_original_names_are_importable(run):
     assert done.stdout == "3.0\nTrue\n", done.stderr
 
 
+def test_a_version_1_program_creates_variables_in_its_graph(run):
+    """In functions, too: nothing is eager if the program disables eager execution."""
+    done = run(
+        "import tensorflow.compat.v1 as tf\n"
+        "tf.disable_eager_execution()\n"
+        "def body(i, y):\n"
+        "    start = tf.constant_initializer(4.0)\n"
+        "    return i + 1, y * tf.get_variable('x', [], initializer=start)\n"
+        "_, result = tf.while_loop(lambda i, y: i < 2, body, (0, 1.0))\n"
+        "with tf.Session() as session:\n"
+        "    session.run(tf.global_variables_initializer())\n"
+        "    print(session.run(result), len(tf.global_variables()))\n"
+    )
+
+    assert (done.returncode, done.stdout) == (0, "16.0 1\n"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("ending", "code", "output"),
     [

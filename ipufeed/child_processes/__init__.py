@@ -23,11 +23,13 @@ def prepare() -> None:
 
     _native.load()
     compat.install()
-    # TensorFlow logs at its first listing of the devices that GPUs are missing. Listing
-    # them starts nothing that the program may still configure.
-    import tensorflow as tf
+    # TensorFlow logs at its first listing of the devices that GPUs are missing. This one
+    # starts nothing that the program may still configure. tf.config.list_physical_devices
+    # would create the eager context, in which the variables of functions would remain
+    # eager after disable_eager_execution().
+    from tensorflow.python import pywrap_tfe
 
-    tf.config.list_physical_devices()
+    pywrap_tfe.TF_ListPhysicalDevices()
 
 
 def inherit() -> None:
