@@ -67,16 +67,30 @@ def main(arguments: list[str] | None = None) -> int:
             what = "is not a file" if path.exists() else "is not there"
             print(f"ipufeed.run: {path} {what}: give a Python file.", file=sys.stderr)
             return BAD_INPUT
-    from ipufeed import _quiet_import
-
-    with _quiet_import.quiet_stderr("1"):
-        child_processes.prepare()
+    _prepare()
     child_processes.inherit()
     if options.references:
         runpy.run_path(options.references)
     start = run_module if options.is_module else run
     start(options.program, options.arguments)
     return 0
+
+
+def _prepare() -> None:
+    """Prepares the process when the program imports TensorFlow, ipufeed or popdist.
+
+    So environment variables act that the program sets before it, as with Python alone:
+    TF_USE_LEGACY_KERAS, TF_CPP_MIN_LOG_LEVEL.
+    """
+    if "tensorflow" in sys.modules:
+        from ipufeed import _quiet_import
+
+        with _quiet_import.quiet_stderr("1"):
+            child_processes.prepare()
+        return
+    from ipufeed.child_processes import sitecustomize
+
+    sitecustomize.install(runs_program=True)
 
 
 def run(program: str, arguments: list[str]) -> None:

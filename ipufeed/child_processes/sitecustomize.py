@@ -4,7 +4,8 @@
     import tensorflow  --> TensorFlow's own import --> ipufeed.child_processes.prepare()
 
 A process that imports ipufeed first, such as one of ipufeed's commands, prepares itself:
-there Graphcore's names are made importable when the first of them is imported.
+there Graphcore's names are made importable when the first of them is imported. In the
+process of `ipufeed.run` itself `install` does this, since ipufeed is imported there.
 
 It imports nothing of ipufeed at its top, and its folder does not stay on sys.path: the
 child may run in another environment, without ipufeed or TensorFlow.
@@ -34,16 +35,28 @@ INSIDE = ("tensorflow.python.ipu", "tensorflow.compiler.plugin")
 
 
 class _AfterTensorFlow:
-    """The first finder: prepares the process when TensorFlow has been imported."""
+    """The first finder: prepares the process when TensorFlow has been imported.
 
-    def __init__(self) -> None:
+    Args:
+        runs_program: Whether this is the process of ipufeed.run. A module of ipufeed that
+            its program imports then imports TensorFlow first.
+    """
+
+    def __init__(self, runs_program: bool) -> None:
         self._done = False
+        self._runs_program = runs_program
 
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
         """Returns the other finders' spec of TensorFlow, with a loader that prepares."""
-        if self._done or name not in ("ipufeed", "tensorflow"):
+        if self._done:
+            return None
+        if self._runs_program and name.startswith("ipufeed."):
+            import tensorflow  # noqa: F401  # prepares
+
+            return _spec_of_made(name)
+        if name not in ("ipufeed", "tensorflow"):
             return None
         self._done = True
         if name == "ipufeed":  # loads TensorFlow itself
@@ -87,7 +100,6 @@ class _OnRequest:
         """Returns the spec of a module that `prepare` has made."""
         if self._done or not (name in PACKAGES or name.startswith(INSIDE)):
             return None
-        from importlib.machinery import ModuleSpec
         from importlib.util import find_spec
 
         self._done = True
@@ -98,21 +110,39 @@ class _OnRequest:
         from ipufeed import child_processes
 
         child_processes.prepare()
-        if name not in sys.modules:
-            return None
-        loader: Any = _Made()
-        return ModuleSpec(name, loader)
+        return _spec_of_made(name)
+
+
+def _spec_of_made(name: str) -> ModuleSpec | None:
+    """Returns a spec that keeps a module of sys.modules; None if it is not there.
+
+    It is taken out until it is loaded: of a module that has been imported during the
+    search Python uses the module's own spec, and would run its code again.
+    """
+    from importlib.machinery import ModuleSpec
+
+    if name not in sys.modules:
+        return None
+    loader: Any = _Made(sys.modules[name])
+    del sys.modules[name]
+    return ModuleSpec(name, loader)
 
 
 class _Made:
-    """The loader of a module that is in sys.modules."""
+    """The loader of a module that has its content."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._spec = module.__spec__
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Returns the module."""
-        return sys.modules[spec.name]
+        return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Does nothing: the module has its content."""
+        """Gives the module its own spec again, if it had one."""
+        if self._spec is not None:
+            module.__spec__ = self._spec
 
 
 def _find_ipufeed() -> bool:
@@ -152,6 +182,12 @@ def _run_next() -> None:
     spec.loader.exec_module(module)
 
 
-first, last = _AfterTensorFlow(), _OnRequest()
-sys.meta_path[:] = [first, *sys.meta_path, last]
-_run_next()
+def install(*, runs_program: bool) -> None:
+    """Adds the finders that prepare this process."""
+    first, last = _AfterTensorFlow(runs_program), _OnRequest()
+    sys.meta_path[:] = [first, *sys.meta_path, last]
+
+
+if __name__ == "sitecustomize":
+    install(runs_program=False)
+    _run_next()

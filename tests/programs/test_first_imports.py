@@ -1,0 +1,62 @@
+"""python -m ipufeed.run imports TensorFlow when the program does."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from helpers import DEADLOCK_S, ROOT
+
+pytestmark = pytest.mark.process
+
+
+def run(folder, code):
+    """Runs the code in a new process, which has not imported TensorFlow."""
+    path = folder / "program.py"
+    path.write_text(code)
+    kept = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run(
+        [sys.executable, "-m", "ipufeed.run", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        check=False,
+        env={**kept, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_variables_that_a_program_sets_before_tensorflow_act(tmp_path):
+    """As with `python program.py`: TensorFlow is imported when the program imports it."""
+    done = run(
+        tmp_path,
+        "import os\n"
+        "os.environ['TF_USE_LEGACY_KERAS'] = '1'\n"
+        "from tensorflow import keras\n"
+        "from tensorflow.python import ipu\n"
+        "print(keras.Model.__module__.split('.')[0])\n"
+        "print(issubclass(ipu.keras.layers.LSTM, keras.layers.Layer))\n",
+    )
+
+    assert (done.stdout, done.stderr) == ("tf_keras\nTrue\n", "")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import ipufeed; ipufeed.compat.install()",
+        "from ipufeed.queues import IPUInfeedQueue",
+        "import popdist",
+    ],
+)
+def test_a_program_may_import_ipufeed_first(tmp_path, first):
+    """Its modules are loaded once, and Graphcore's names are there."""
+    done = run(
+        tmp_path,
+        f"{first}\n"
+        "from tensorflow.python import ipu\n"
+        "import ipufeed, ipufeed.queues, sys\n"
+        "print(ipu.ipu_infeed_queue.IPUInfeedQueue is ipufeed.queues.IPUInfeedQueue)\n"
+        "print(sys.modules['ipufeed.queues'].__spec__.origin[-18:])\n",
+    )
+
+    assert (done.stdout, done.stderr) == ("True\nqueues/__init__.py\n", "")
