@@ -216,6 +216,21 @@ class IPUInfeedQueue:
             "dequeued by the loop that has it as its infeed_queue."
         )
 
+    def __iter__(self) -> NoReturn:
+        """Always raises: programs dequeue, by a loop or by an iterator of the dataset.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "An IPUInfeedQueue cannot be iterated over: its elements go to a program. Give "
+            "it to `loops.repeat(..., infeed_queue=queue)`; or make `iter(dataset)` of the "
+            "dataset in the scope of an IPUStrategy, and call `next` of that in a "
+            "tf.function that the strategy runs."
+        )
+
+    __next__ = __iter__
+
     def stats(self) -> QueueStats:
         """Returns the counters of this queue; zeros before the initializer has run."""
         interrupt.check_not_forked()

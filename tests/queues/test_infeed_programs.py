@@ -1,5 +1,6 @@
 """Infeeds in programs: depth, arguments of the body, several queues and programs."""
 
+import functools
 import gc
 import threading
 import time
@@ -132,6 +133,16 @@ def test_two_programs_cannot_take_from_one_queue_at_a_time():
     release.set()
     first.join(DEADLOCK_S)
     assert outfeed.dequeue().numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("ask", [iter, next, list])
+def test_a_queue_that_is_iterated_over_names_what_dequeues(ask):
+    """The loop, or an iterator of the dataset; in eager mode and in a tf.function."""
+    queue = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0))
+    ask_once = functools.partial(ask, queue)
+    for call in (ask_once, tf.function(lambda: ask_once())):
+        with pytest.raises(TypeError, match=r"infeed_queue=queue.*`iter\(dataset\)`"):
+            call()
 
 
 def test_get_next_is_obsolete():
