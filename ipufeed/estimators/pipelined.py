@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -23,7 +24,7 @@ from ipufeed.estimators.loop import (
 from ipufeed.estimators.metrics import HostMetrics
 from ipufeed.estimators.specs import IPUPipelineEstimatorSpec
 from ipufeed.parallel.pipeline.pipeline import pipeline
-from ipufeed.tf_types import Dataset, Operation, Variable
+from ipufeed.tf_types import Dataset, Operation, Tensor, Variable
 
 
 def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop:
@@ -86,8 +87,21 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
         arguments,
     )
     assert spec.eval_metrics_fn is not None  # checked by the spec
-    metrics = HostMetrics(spec.eval_metrics_fn, specs_of, replicated)
+    function = _with_mean_loss(spec.eval_metrics_fn)
+    metrics = HostMetrics(function, specs_of, replicated)
     return Loop(run=run, results={"metrics": arguments}, metrics=metrics, **common)
+
+
+def _with_mean_loss(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function of metrics: of a tensor "loss" the mean over the steps counts."""
+
+    def metrics_of(*arguments: Tensor, **keywords: Tensor) -> Any:
+        metrics = function(*arguments, **keywords)
+        if isinstance(metrics, Mapping) and tf.is_tensor(metrics.get("loss")):
+            metrics = {**metrics, "loss": tf.compat.v1.metrics.mean(metrics["loss"])}
+        return metrics
+
+    return metrics_of
 
 
 def _repeats(spec: IPUPipelineEstimatorSpec, iterations: int) -> int:

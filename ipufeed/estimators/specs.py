@@ -137,7 +137,8 @@ class IPUPipelineEstimatorSpec(_PipelineFields):
         gradient_accumulation_count: Mini-batches of an execution of the pipeline; needed.
         eval_metrics_fn: A function that runs on the host: it gets what the last stage
             returns and returns a dict from a name to a pair of a value and the op that
-            updates it, with "loss" among the names; needed to evaluate. Default: None.
+            updates it, with "loss" among the names, which may also be a tensor, whose mean
+            is reported; needed to evaluate. Default: None.
         optimizer_function: That of the pipeline; needed to train. Default: None.
         device_mapping: The IPU of each stage. Default: None, one after the other.
         loss_accumulator_dtype: The dtype in which losses are summed. Default: None, that

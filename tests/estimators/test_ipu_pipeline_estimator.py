@@ -63,12 +63,12 @@ def model_fn(mode, params):
     )
 
 
-def made(folder, iterations, params=None):
+def made(folder, iterations, params=None, model=model_fn):
     config = IPUConfig()
     config.auto_select_ipus = 2
     settings = IPURunConfig(iterations, config, num_shards=2)
     return IPUPipelineEstimator(
-        model_fn, config=RunConfig(settings, model_dir=str(folder)), params=params
+        model, config=RunConfig(settings, model_dir=str(folder)), params=params
     )
 
 
@@ -115,6 +115,20 @@ def test_pipeline_trains_evaluates_and_predicts(tmp_path, caplog):
         np.mean(losses[2 * COUNT :]),
         rtol=1e-4,
     )
+
+
+def test_the_loss_of_the_metrics_may_be_a_tensor(tmp_path):
+    """As in Graphcore's programs: its mean over the steps is reported."""
+
+    def model(mode, params):
+        def metrics(loss, outputs, targets):
+            return {"loss": loss, "error": v1.metrics.mean(outputs - targets)}
+
+        return model_fn(mode, params)._replace(eval_metrics_fn=metrics)
+
+    found = made(tmp_path, COUNT, model=model).evaluate(input_fn)
+    np.testing.assert_allclose(found["loss"], np.mean(TARGETS**2), 1e-4)
+    np.testing.assert_allclose(found["error"], -np.mean(TARGETS), 1e-4)
 
 
 @pytest.mark.parametrize("iterations", [2, 6])
