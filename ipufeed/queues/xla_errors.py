@@ -30,6 +30,17 @@ _REMEDIES = (
         "`size`, and no `dynamic_size`.",
     ),
     (
+        re.compile(
+            r"Input and output shapes of loop body do not match.*"
+            r"\{\{node \S*gradients\S*/b_count",
+            re.DOTALL,
+        ),
+        "The gradient of a gather in a loop of version 1 has more rows after each "
+        "iteration, and a compiled loop has fixed shapes: look rows up with "
+        "ipu.embedding_ops.embedding_lookup, whose gradient is dense, or call "
+        "tf.compat.v1.enable_control_flow_v2() first.",
+    ),
+    (
         re.compile(r"Detected unsupported operations .* on XLA_\w+: _(?:Arg|Retval) "),
         "An input or a result of the program is a string, or of another dtype that XLA "
         "does not have. A compiled program takes and returns numbers and bools: leave the "

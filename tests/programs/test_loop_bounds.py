@@ -2,9 +2,13 @@
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
 
+from ipufeed import ipu_compiler
 from ipufeed.device.program import loops
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.ops.embedding_ops import embedding_lookup
 
 v1 = tf.compat.v1
 
@@ -80,6 +84,37 @@ def test_a_tensor_as_the_number_is_an_error_with_the_remedy(strategy):
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`n` of loops\.repeat"):
         run(strategy, gradient, tf.constant(1.5), tf.constant(3))
+
+
+@pytest.mark.parametrize("lookup", [tf.gather, embedding_lookup])
+def test_a_gather_in_a_loop_of_version_1_is_an_error_with_the_remedy(
+    lookup, monkeypatch
+):
+    """The slices of its gradient grow in each iteration; the remedy's are dense."""
+    monkeypatch.setattr(control_flow_util, "ENABLE_CONTROL_FLOW_V2", False)
+
+    def gradient():
+        start = v1.ones_initializer()
+        table = v1.get_variable("table", [3, 2], initializer=start, use_resource=True)
+
+        def add(i, y):
+            return i + 1, y + tf.reduce_sum(lookup(table, [0, 2]))
+
+        loop = tf.while_loop(lambda i, _: i < 4, add, (0, 0.0), maximum_iterations=4)
+        return tf.convert_to_tensor(tf.gradients(loop[1], table)[0])
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        with ipu_scope("/device:IPU:0"):
+            result = ipu_compiler.compile(gradient)
+        session.run(v1.global_variables_initializer())
+        if lookup is embedding_lookup:
+            (found,) = session.run(result)
+            assert found.tolist() == [[4.0] * 2, [0.0] * 2, [4.0] * 2]
+            return
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"embedding_ops\.embedding_lookup"
+        ):
+            session.run(result)
 
 
 def test_without_gradients_the_number_is_not_in_the_program(strategy, caplog):
