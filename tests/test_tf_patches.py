@@ -12,6 +12,7 @@ from ipufeed.tf_patches.changes import CHANGES, replace
 PACKAGE = ROOT / "ipufeed"
 # Files that set attributes of foreign modules and classes by themselves, and why.
 OTHERS = {
+    "child_processes/sitecustomize.py": "the spec of a module that it has made",
     "compat.py": "adds Graphcore's modules, and replaces nothing",
     "benchmark/load/dataset_file.py": "the module of a dataset's file",
     "device/config/tree.py": "classes of IPUConfig",

@@ -8,7 +8,7 @@ Where slices overlap, the last one counts.
 
 from __future__ import annotations
 
-from ipufeed.checks import as_tensor, flags_checked
+from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.ops.rows import take_rows
 from ipufeed.tf_types import Tensor, TensorLike
 
@@ -41,7 +41,9 @@ def sequence_slice(
         ValueError: The shapes do not match.
     """
     dst, src = as_tensor("dst", dst), as_tensor("src", src)
-    counts, from_rows, to_rows = _parts(num_elems, src_offsets, dst_offsets)
+    counts, from_rows, to_rows = _parts(
+        num_elems=num_elems, src_offsets=src_offsets, dst_offsets=dst_offsets
+    )
     if not (counts.shape == from_rows.shape == to_rows.shape) or not _is_list(counts):
         raise ValueError(
             "num_elems, src_offsets and dst_offsets must have matching, nonzero shapes of "
@@ -73,13 +75,16 @@ def sequence_slice_unpack(
         [total_elements, ...].
 
     Raises:
-        TypeError: Numbers or offsets are not integers.
+        TypeError: Numbers, offsets or `total_elements` are not integers.
         ValueError: The shapes do not match.
     """
     import tensorflow as tf
 
-    src = as_tensor("src", src)
-    counts, from_rows = _parts(num_elems, src_offsets)
+    src, total_elements = (
+        as_tensor("src", src),
+        as_int("total_elements", total_elements),
+    )
+    counts, from_rows = _parts(num_elems=num_elems, src_offsets=src_offsets)
     if counts.shape != from_rows.shape or not _is_list(counts):
         raise ValueError(
             "num_elems and src_offsets must have matching, nonzero shapes of rank 1. Got "
@@ -117,22 +122,25 @@ def sequence_slice_pack(
     """
     import tensorflow as tf
 
-    (counts,) = _parts(num_elems)
+    (counts,) = _parts(num_elems=num_elems)
     from_rows = tf.cumsum(counts, exclusive=True)
     return sequence_slice(dst, src, counts, from_rows, dst_offsets, zero_unused)
 
 
-def _parts(*values: Tensor) -> list[Tensor]:
+def _parts(**arguments: TensorLike) -> list[Tensor]:
+    """Converts arguments to int32; raises TypeError unless they are integers."""
     import tensorflow as tf
 
-    tensors = [tf.convert_to_tensor(each) for each in values]
-    for each in tensors:
-        if not each.dtype.is_integer:
+    tensors = []
+    for name, value in arguments.items():
+        tensor = as_tensor(name, value)
+        if not tensor.dtype.is_integer:
             raise TypeError(
-                "The numbers of rows and the offsets must be integers, got a tensor of "
-                f"{each.dtype.name}. Cast it with tf.cast."
+                f"`{name}` must be integers, got a tensor of {tensor.dtype.name}. Cast it "
+                "with tf.cast."
             )
-    return [tf.cast(each, tf.int32) for each in tensors]
+        tensors.append(tf.cast(tensor, tf.int32))
+    return tensors
 
 
 def _is_list(tensor: Tensor) -> bool:

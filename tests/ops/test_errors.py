@@ -219,8 +219,16 @@ def test_a_small_epsilon_is_warned_of(caplog):
             lambda: slices.sequence_slice(X, X.astype("f2"), I2, I2, I2, True),
         ),
         (
-            "must be integers, got a tensor of float32",
+            "`num_elems` must be integers, got a tensor of float32",
             lambda: slices.sequence_slice(X, X, I2.astype("f4"), I2, I2, True),
+        ),
+        (
+            "`src_offsets` must be integers, got a tensor of bool",
+            lambda: slices.sequence_slice_unpack(X, I2, True, 4),
+        ),
+        (
+            "`total_elements` must be an int, got float 4.5",
+            lambda: slices.sequence_slice_unpack(X, I2, I2, 4.5),
         ),
         (
             "`name` must be a str or None, got int 5",

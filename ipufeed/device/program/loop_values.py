@@ -68,7 +68,9 @@ def check_results(tensors: list[Tensor], values: list[Tensor]) -> None:
     if found != dtypes:
         raise TypeError(
             "Mismatch between input types and output types for loop body: "
-            f"{[dtype.name for dtype in dtypes]} vs {[dtype.name for dtype in found]}."
+            f"{[dtype.name for dtype in dtypes]} vs {[dtype.name for dtype in found]}. "
+            "Return a value of the same dtype for each one that the loop carries, in their "
+            "order: use tf.cast."
         )
     if tf.executing_eagerly():
         return
