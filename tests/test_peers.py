@@ -47,6 +47,8 @@ def test_a_picture_has_a_bar_for_each_peer_of_the_first_figure():
 
     assert len(bars) == 2
     assert 0 < widths[0] < widths[1]
+    texts = ["".join(each.itertext()) for each in root.iter() if "text" in each.tag]
+    assert texts[-1].endswith(", on a logarithmic scale")
 
 
 def test_the_page_names_its_machine_and_what_was_not_measured(tmp_path):

@@ -70,9 +70,11 @@ def picture(group: Group) -> str:
             f'<text x="{LABEL + length + 6:.1f}" y="{top + 13}">'
             f"{number(figure.median)} {figure.unit}</text>"
         )
-    title = f"{group.title}: {what}, logarithmic"
+    bottom = 8 + len(shown) * ROW_HEIGHT
+    scale = f"{what}, on a logarithmic scale"
+    parts.append(f'<text x="{LABEL}" y="{bottom + 16}">{scale}</text>')
     body = [f"<style>{STYLE}</style>", *parts]
-    return svg(title, WIDTH, 16 + len(shown) * ROW_HEIGHT, body) + "\n"
+    return svg(f"{group.title}: {scale}", WIDTH, bottom + 28, body) + "\n"
 
 
 def scaled(value: float, low: float, high: float) -> float:
