@@ -83,11 +83,15 @@ class TableCopies:
                 return
             self._table.changed = False
             rows = np.array(self._table.rows)
-        if self._session is None:
-            self._variable.assign(rows)
-        else:
-            assign = self._variable.initializer
-            self._inner(assign, {assign.inputs[1]: rows})
+        try:
+            if self._session is None:
+                self._variable.assign(rows)
+            else:
+                assign = self._variable.initializer
+                self._inner(assign, {assign.inputs[1]: rows})
+        except BaseException:
+            self._table.changed = True  # the next read, or the end, copies it
+            raise
 
     def _reads_variable(self, fetches: Nest) -> bool:
         """Whether a run of these needs the variable, or cannot be run at all."""
