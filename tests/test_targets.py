@@ -17,16 +17,16 @@ REPORT = """<testsuites><testsuite>
 def test_each_claim_has_its_verdict():
     """A failure or an error is none; what was left out is not a claim."""
     assert claims.verdicts(REPORT) == {
-        "test_stages: test_slow[map]": True,
-        "test_stages: test_cut": False,
+        "tests/benchmark/test_stages.py::test_slow[map]": True,
+        "tests/benchmark/test_stages.py::test_cut": False,
     }
 
 
 def test_a_claim_that_never_held_is_a_gross_fault_and_one_that_once_did_is_not():
     """The latter has a row of its own all the same."""
     rounds = [
-        {"test_a: moody": True, "test_a: wrong": False, "test_b: right": True},
-        {"test_a: moody": False, "test_a: wrong": False, "test_b: right": True},
+        {"test_a.py::moody": True, "test_a.py::wrong": False, "test_b.py::right": True},
+        {"test_a.py::moody": False, "test_a.py::wrong": False},
     ]
 
     rows = {each.what: each for each in claims.rows_of(rounds)}
@@ -52,18 +52,32 @@ def test_a_claim_that_never_held_is_a_gross_fault_and_one_that_once_did_is_not()
         (False, [True] * 5, 5),
     ],
 )
-def test_quick_rounds_of_claims_end_when_each_has_held(
+def test_quick_rounds_of_claims_are_of_those_that_have_not_held(
     monkeypatch, quick, held, rounds
 ):
-    """Another claim holds in all of them; without --quick there are always five."""
-    verdicts = [{"test_a: moody": each, "test_a: right": True} for each in held]
-    left = list(verdicts)
-    monkeypatch.setattr(claims, "run", lambda: left.pop(0))
+    """Another claim holds; without --quick there are always five rounds, of all claims."""
+    left = list(held)
+    verdicts = []
+
+    def run(names):
+        of_all = {"test_a.py::moody": left.pop(0), "test_a.py::right": True}
+        verdicts.append({name: of_all[name] for name in names or of_all})
+        return verdicts[-1]
+
+    monkeypatch.setattr(claims, "run", run)
 
     rows = claims.rows(quick)
 
-    assert len(verdicts) - len(left) == rounds
-    assert rows == claims.rows_of(verdicts[:rounds])
+    assert [len(each) for each in verdicts] == [2] + [1 if quick else 2] * (rounds - 1)
+    assert rows == claims.rows_of(verdicts)
+
+
+def test_a_round_is_of_the_named_claims_alone():
+    """The names of a report are what pytest selects its tests by."""
+    names = ["tests/benchmark/measuring/test_calibration.py::test_what_is_not_there"]
+
+    with pytest.raises(RuntimeError, match=f"(?s)not found: .*{names[0]}"):
+        claims.run(names)
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_workers_that_wait_for_their_turn_may_give_up_the_order():
     edited = copy.deepcopy(explanation.graph.graph)
     found[0].edit(edited, found[0].node)
     assert find_node(edited, found[0].node).attr["deterministic"].s == b"false"
-    verify(found, dataset, explanation.graph, 4.0, explanation.rate)
+    verify(found, dataset, explanation.graph, 2.0, explanation.rate)
     assert found[0].measured_gain is not None, found[0].note
     loose = explained(endless().map(uneven, 4, deterministic=False), 2.0)
     assert "strict_order" not in codes(find_advice(Case(loose, 4)))

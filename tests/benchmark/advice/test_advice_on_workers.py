@@ -159,7 +159,7 @@ def test_a_pool_full_of_functions_that_wait_is_to_be_larger():
     assert codes(found) == ["small_pool"]
     assert "options.threading.private_threadpool_size = 8" in found[0].text
     assert found[0].gain > 1.5
-    verify(found, dataset, explanation.graph, 4.0, explanation.rate)
+    verify(found, dataset, explanation.graph, 2.0, explanation.rate)
     assert found[0].measured_gain is not None, found[0].note
     assert found[0].measured_gain > 1.3
 
