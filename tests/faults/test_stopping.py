@@ -294,7 +294,7 @@ def test_one_program_at_a_time_has_a_queue(release):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("stops", [5, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stops", [5, pytest.param(60, marks=pytest.mark.soak)])
 def test_stops_at_random_moments_lose_nothing_that_was_given(stops):
     """Row 21: in order, without a gap but for the one element on its way."""
     generator = seeds.generator("stops")

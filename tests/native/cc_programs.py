@@ -119,8 +119,7 @@ class Build:
         flags = (*self.flags, f"-I{STANDIN}")
         # One unit: most of the time goes into headers that all of them include. A bug that
         # a macro plants has flags that no other build has.
-        is_planted = self.flags[-1].startswith("-DIPUFEED_WEAKEN")
-        if self.mutant is None and (is_planted or self.flags == DELAYS):
+        if self.flags[-1].startswith("-DIPUFEED_WEAKEN"):
             return [Object(test, flags), Object(STANDIN_SOURCES, flags)]
         # Those that have mutants are objects of their own, for all mutants to share the
         # rest.

@@ -161,7 +161,7 @@ def test_a_loop_shows_whether_it_dequeued():
     assert infeed.number_of_tuple_elements == 1
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.soak)])
 def test_deleted_queues_leave_nothing_behind(count):
     """No thread, and no file, once they are deleted."""
     outfeed = IPUOutfeedQueue()
