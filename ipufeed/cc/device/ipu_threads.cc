@@ -50,21 +50,13 @@ struct Leases {
 };
 
 // Wakes the programs that wait for a set, when one of them is stopped.
-class LeaseWaiter final : public Wakeable {
+class LeaseWaiters final : public Wakeable {
  public:
-  explicit LeaseWaiter(Program* program) : program_(*program) { program_.add(this); }
-  ~LeaseWaiter() { program_.remove(this); }
-  LeaseWaiter(const LeaseWaiter&) = delete;
-  LeaseWaiter& operator=(const LeaseWaiter&) = delete;
-
   void wake() override {
     Leases& leases = Leases::get();
     MutexLock lock(leases.mutex);
     leases.changed.notify_all();
   }
-
- private:
-  Program& program_;
 };
 
 }  // namespace
@@ -107,14 +99,15 @@ Ipu& ipu(int ordinal, int index, int set) {
 absl::Status IpuLease::take(Program* program) {
   Leases& leases = Leases::get();
   StallWatch stall;
-  std::optional<LeaseWaiter> waiter;
+  LeaseWaiters waiters;
+  std::optional<WokenByStop> woken;
   for (;;) {
     const std::int64_t report_ns = stall.next_report_ns();
     {
       MutexLock lock(leases.mutex);
       Holder* holder = leases.find(program);
-      // With a waiter: a stop before it existed would not wake this wait.
-      while (holder == nullptr && waiter.has_value() && !program->stopped()) {
+      // Only if a stop wakes this wait, and it was not stopped before.
+      while (holder == nullptr && woken.has_value() && !program->stopped()) {
         const std::int64_t now = now_ns();
         if (now >= report_ns) break;
         if (report_ns == kNoDeadline) {
@@ -139,8 +132,8 @@ absl::Status IpuLease::take(Program* program) {
                                        " others used the IPUs of /device:IPU:",
                                        program->ordinal(), ": ", why.message()));
     }
-    if (!waiter.has_value()) {
-      waiter.emplace(program);
+    if (!woken.has_value()) {
+      woken.emplace(program, &waiters);
     } else if (now_ns() >= report_ns) {
       stall.report(*program, absl::StrCat(kSets,
                                           " other programs of several IPUs run on its "

@@ -74,22 +74,6 @@ class PeerCheck {
   std::int64_t next_ns_ = now_ns() + kCheckNs;
 };
 
-// Wakes the wait of a collective when its program is stopped.
-class WokenByStop {
- public:
-  WokenByStop(Program* program, Wakeable* wakeable)
-      : program_(*program), wakeable_(wakeable) {
-    program_.add(wakeable_);
-  }
-  ~WokenByStop() { program_.remove(wakeable_); }
-  WokenByStop(const WokenByStop&) = delete;
-  WokenByStop& operator=(const WokenByStop&) = delete;
-
- private:
-  Program& program_;
-  Wakeable* const wakeable_;
-};
-
 absl::Status wait_for_answer(Program* program, const CollectiveCall& call,
                              CollectiveThread* thread) {
   StallWatch stall;

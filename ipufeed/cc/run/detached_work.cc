@@ -35,7 +35,7 @@ void end_at_once(int code, void* /*unused*/) {
 }
 
 // What both threads have of the work.
-struct Ending {
+struct Ending final : Wakeable {
   Mutex mutex;
   CondVar changed;
   bool ended IPUFEED_GUARDED_BY(mutex) = false;
@@ -47,33 +47,18 @@ struct Ending {
     ended = true;
     changed.notify_all();
   }
-};
-
-// Wakes the program's thread when the program is stopped.
-class StopWaiter final : public Wakeable {
- public:
-  StopWaiter(Program* program, Ending* ending) : program_(*program), ending_(*ending) {
-    program_.add(this);
-  }
-  ~StopWaiter() { program_.remove(this); }
-  StopWaiter(const StopWaiter&) = delete;
-  StopWaiter& operator=(const StopWaiter&) = delete;
 
   void wake() override {
-    MutexLock lock(ending_.mutex);
-    ending_.changed.notify_all();
+    MutexLock lock(mutex);
+    changed.notify_all();
   }
 
   // Whether the work has ended, and was not left.
-  bool wait() {
-    MutexLock lock(ending_.mutex);
-    while (!ending_.ended && !program_.stopped()) ending_.changed.wait(ending_.mutex);
-    return ending_.ended;
+  bool wait(const Program& program) {
+    MutexLock lock(mutex);
+    while (!ended && !program.stopped()) changed.wait(mutex);
+    return ended;
   }
-
- private:
-  Program& program_;
-  Ending& ending_;
 };
 
 absl::Status status_of_stop(const Program& program, const char* what) {
@@ -91,7 +76,7 @@ absl::Status run_detached(Program* program, const char* what,
   auto counted = std::make_unique<Counted>();
   if (program == nullptr) return guarded(what, work);
   const auto ending = std::make_shared<Ending>();
-  StopWaiter waiter(program, ending.get());
+  const WokenByStop woken(program, ending.get());
   if (program->stopped()) return status_of_stop(*program, what);
   try {
     std::thread([ending, what, work, counted = std::move(counted)]() mutable {
@@ -103,7 +88,7 @@ absl::Status run_detached(Program* program, const char* what,
   } catch (const std::system_error&) {  // no thread to be had
     return guarded(what, work);
   }
-  if (waiter.wait()) {
+  if (ending->wait(*program)) {
     MutexLock lock(ending->mutex);
     return ending->status;
   }

@@ -107,8 +107,8 @@ class Program {
   // for it at a queue get an error. An error if it has enqueued less than others.
   absl::Status leave(int replica);
 
-  // A waiter that is woken when the program is stopped, until it is removed. It checks
-  // stopped() before it waits. If add() throws it is not added.
+  // For WokenByStop: a waiter that is woken when the program is stopped, until it is
+  // removed. It checks stopped() before it waits. If add() throws it is not added.
   void add(Wakeable* wakeable);
   void remove(Wakeable* wakeable);
 
@@ -171,6 +171,22 @@ class Program {
   static constexpr std::size_t kFast = 16;
   std::array<std::atomic<Leased*>, kFast> fast_feeds_{};
   std::array<std::atomic<StepClock*>, kFast> fast_clocks_{};
+};
+
+// Has a waiter woken when its program is stopped, for the guard's lifetime.
+class WokenByStop {
+ public:
+  WokenByStop(Program* program, Wakeable* wakeable)
+      : program_(*program), wakeable_(wakeable) {
+    program_.add(wakeable_);
+  }
+  ~WokenByStop() { program_.remove(wakeable_); }
+  WokenByStop(const WokenByStop&) = delete;
+  WokenByStop& operator=(const WokenByStop&) = delete;
+
+ private:
+  Program& program_;
+  Wakeable* const wakeable_;
 };
 
 // The stages that the IPUs of a device run.

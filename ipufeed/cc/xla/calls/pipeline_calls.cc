@@ -234,10 +234,9 @@ absl::Status run_pipeline(const ffi::RemainingArgs& args, ffi::RemainingRets& re
                        return status;
                      }});
   }
-  program->add(&run);
+  const WokenByStop woken(&*program, &run);
   const absl::Status status = run_on_ipus(ordinal, lease.set(), works,
                                           [&run](const absl::Status&) { run.fail(); });
-  program->remove(&run);
   seeds.add_mini_batches(context.replica, pipeline, run.mini_batches());
   // The thread that continues after all IPUs may have waited for the last.
   program->step_clock().take(now_ns());

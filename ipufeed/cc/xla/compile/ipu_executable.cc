@@ -216,7 +216,7 @@ class IpuExecutable : public xla::Executable {
     }
     copies[0]->arguments = std::move(arguments);
     Replicas others(replicas);
-    program->add(&others);
+    const WokenByStop woken(program, &others);
     std::vector<IpuWork> works;
     for (int r = 0; r < replicas; ++r) {
       Copy* copy = copies[static_cast<std::size_t>(r)].get();
@@ -241,7 +241,6 @@ class IpuExecutable : public xla::Executable {
     const absl::Status status =
         run_on_ipus(program->ordinal(), lease.set(), works,
                     [program](const absl::Status& why) { program->stop(why); });
-    program->remove(&others);
     if (!status.ok()) return status;
     return std::move(copies[0]->result);
   }
