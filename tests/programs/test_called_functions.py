@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipufeed import IPUInfeedQueue, ipu_compiler
 from ipufeed.device import set_executor
 from ipufeed.device.program.scopes import ipu_scope
 
@@ -87,3 +88,46 @@ def test_a_function_of_the_host_next_to_a_model(executor):
         _, found = session.run([step, host], {x: [1.0, 0.5]})
         assert found.tolist() == [4.0, 2.0]
         np.testing.assert_allclose(session.run(w), [0.8, 1.9], 1e-6)
+
+
+def losses_of_a_queue(nested, host):
+    """Three steps with a function that dequeues and reads what the optimizer updates."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        numbers = tf.data.Dataset.range(8, output_type=tf.float32)
+        queue = IPUInfeedQueue(numbers.batch(2, drop_remainder=True))
+        with ipu_scope(ON_IPU):
+            w = v1.get_variable("w", initializer=[1.0, 2.0], use_resource=True)
+
+        def loss_of_an_element():
+            x = queue._dequeue()
+            if host:
+                x += tf.strings.to_number(tf.strings.as_string(x)) - x
+            return tf.reduce_sum(tf.square(x * w - 1.0))
+
+        model = tf.function(loss_of_an_element)
+
+        def net():
+            loss = tf.function(lambda: model())() if nested else model()
+            step = v1.train.MomentumOptimizer(0.01, 0.9).minimize(loss)
+            with tf.control_dependencies([step]):
+                return tf.identity(loss)
+
+        with ipu_scope(ON_IPU):
+            fetched = net() if host else ipu_compiler.compile(net, [])
+        session.run([v1.global_variables_initializer(), queue.initializer])
+        return [float(np.squeeze(session.run(fetched))) for _ in range(3)]
+
+
+@pytest.mark.parametrize("host", [False, True], ids=["compile", "strings"])
+@pytest.mark.parametrize("nested", [False, True], ids=["one", "nested"])
+def test_a_function_with_a_queue_reads_what_an_optimizer_updates(
+    executor, nested, host
+):
+    """It is inlined before its graph is placed, so that the variables are found."""
+    w, velocity, expected = np.array([1.0, 2.0]), np.zeros(2), []
+    for x in np.arange(6.0).reshape(3, 2):
+        expected.append(np.sum((x * w - 1) ** 2))
+        velocity = 0.9 * velocity + 2 * x * (x * w - 1)
+        w = w - 0.01 * velocity
+
+    np.testing.assert_allclose(losses_of_a_queue(nested, host), expected, 1e-5)

@@ -32,8 +32,13 @@ absl::Status launch_clusters(const tensorflow::GraphOptimizationPassOptions& opt
 // take them apart for its executor.
 absl::Status keep_control_flow(const tensorflow::GraphOptimizationPassOptions& options);
 
-// Keeps TensorFlow's Grappler from inlining the functions that a version 1 graph with
-// an IPU calls: it then places the graph again by the kernels for the name IPU, of
+// Inlines the functions that a version 1 graph with an IPU calls, before the graph is
+// placed, if one of them uses its program's queues or ends it and runs on TensorFlow's
+// executor: there a call is a program of its own.
+absl::Status inline_calls(const tensorflow::GraphOptimizationPassOptions& options);
+
+// Keeps TensorFlow's Grappler from inlining the functions of all other graphs with an
+// IPU: it then places the graph again by the kernels for the name IPU, of
 // which most operations have none, and the rest, with the variables, goes to the CPU.
 // The mark is removed behind Grappler.
 absl::Status keep_calls(const tensorflow::GraphOptimizationPassOptions& options);

@@ -3,8 +3,10 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "tensorflow/core/common_runtime/lower_functional_ops.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/graph/graph.h"
+#include "tensorflow/core/public/session_options.h"
 #include "xla/clusters/clusters.h"
 #include "xla/clusters/compilable.h"
 
@@ -38,30 +40,52 @@ bool depends_on_its_program(const Node& call, const Compilable& compilable,
   });
 }
 
+// The calls of a graph with an IPU, outside of what TensorFlow compiles. None if it is
+// a function's own graph.
+struct Calls {
+  explicit Calls(const GraphOptimizationPassOptions& options) {
+    if (options.graph == nullptr || options.flib_def == nullptr ||
+        options.is_function_graph) {
+      return;
+    }
+    bool has_ipu = false;
+    for (Node* node : (*options.graph)->op_nodes()) {
+      has_ipu = has_ipu || !ipu_of(*node, options).empty();
+      if (is_call(*node, options) && node->attrs().Find(kMark) == nullptr) {
+        all.push_back(node);
+      }
+    }
+    if (!has_ipu) all.clear();
+    if (all.empty()) return;
+    const Compilable compilable(options);
+    must_be_inlined = absl::c_any_of(all, [&](const Node* call) {
+      return depends_on_its_program(*call, compilable, options) &&
+             !(compiles_graphs() && compilable(*call));
+    });
+  }
+
+  std::vector<Node*> all;
+  bool must_be_inlined = false;
+};
+
 }  // namespace
 
+absl::Status inline_calls(const GraphOptimizationPassOptions& options) {
+  if (!Calls(options).must_be_inlined) return absl::OkStatus();
+  tensorflow::SessionOptions inlining;
+  if (options.session_options != nullptr) inlining = *options.session_options;
+  inlining.config.mutable_graph_options()
+      ->mutable_optimizer_options()
+      ->set_do_function_inlining(true);
+  GraphOptimizationPassOptions with = options;
+  with.session_options = &inlining;
+  return tensorflow::LowerFunctionalOpsPass().Run(with);
+}
+
 absl::Status keep_calls(const GraphOptimizationPassOptions& options) {
-  if (options.graph == nullptr || options.flib_def == nullptr ||
-      options.is_function_graph) {
-    return absl::OkStatus();
-  }
-  const Graph& graph = **options.graph;
-  std::vector<Node*> calls;
-  bool has_ipu = false;
-  for (Node* node : graph.op_nodes()) {
-    has_ipu = has_ipu || !ipu_of(*node, options).empty();
-    if (is_call(*node, options) && node->attrs().Find(kMark) == nullptr) {
-      calls.push_back(node);
-    }
-  }
-  if (!has_ipu || calls.empty()) return absl::OkStatus();
-  const Compilable compilable(options);
-  const auto must_be_inlined = [&](const Node* call) {
-    return depends_on_its_program(*call, compilable, options) &&
-           !(compiles_graphs() && compilable(*call));
-  };
-  if (absl::c_any_of(calls, must_be_inlined)) return absl::OkStatus();
-  for (Node* call : calls) call->AddAttr(kMark, kKept);
+  const Calls calls(options);
+  if (calls.must_be_inlined) return absl::OkStatus();
+  for (Node* call : calls.all) call->AddAttr(kMark, kKept);
   return absl::OkStatus();
 }
 
