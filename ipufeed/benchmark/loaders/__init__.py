@@ -2,6 +2,7 @@
 
     kinds      the framework of an object, and how to start a pass over it
     leaves     an element's arrays: bytes, leading dimensions, copies
+    tables     the columns of tables of Arrow, pandas and polars, and their bytes
     rows       its samples
     failure    what a loader raises, as the result shows it
     consumer   the loop that takes, counts and stamps the elements

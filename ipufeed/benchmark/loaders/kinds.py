@@ -38,6 +38,7 @@ REFUSED = {
     ("jax", "Array"): "an array",
     ("jaxlib", "ArrayImpl"): "an array",
     ("pandas", "DataFrame"): "a table",
+    ("polars", "DataFrame"): "a table",
     ("pyarrow", "Table"): "a table",
     ("pyarrow", "RecordBatch"): "a table",
 }

@@ -1,7 +1,7 @@
 """The leaves of a loader's element: bytes, leading dimensions, copies.
 
-An element is nested in dicts, lists, tuples, dataclasses, classes of attrs, and tables of
-Arrow and pandas; its leaves are arrays of any framework (objects with `nbytes` and `shape`:
+An element is nested in dicts, lists, tuples, dataclasses, classes of attrs, and tables
+(tables.py); its leaves are arrays of any framework (objects with `nbytes` and `shape`:
 NumPy, Torch, JAX, TensorFlow), columns of a table, strings, and numbers. A list of numbers
 is one leaf, as in a row of Hugging Face's datasets.
 """
@@ -17,6 +17,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ipufeed.benchmark.loaders.tables import (
+    bytes_of_column,
+    columns_of_table,
+    is_arrow,
+    is_table,
+    package_of,
+    views_of_column,
+)
 
 # Any: frameworks have no common type; attributes are checked at run time.
 Leaf = Any
@@ -57,6 +66,8 @@ def leaves_of(element: Element) -> list[Leaf]:
         return found
     if element is None:
         return []
+    if is_table(element):
+        return list(columns_of_table(element).values())
     parts = parts_of(element)
     if parts is not None:
         return leaves_of(parts)
@@ -78,15 +89,10 @@ def parts_of(element: Element) -> dict[Any, Any] | None:
     """
     if isinstance(element, dict):
         return dict(element)
-    if _is_frame(element):
-        columns = [element.iloc[:, number] for number in range(element.shape[1])]
-        # Names may occur twice.
-        names = element.columns if element.columns.is_unique else range(len(columns))
-        return dict(zip(names, columns, strict=True))
+    if is_table(element):
+        return columns_of_table(element)
     if _is_mapping(element):
         return dict(element)
-    if _is_arrow(element) and hasattr(element, "column_names"):
-        return dict(zip(element.column_names, element.columns, strict=True))
     names = _fields_of(type(element))
     if names is None or hasattr(element, "nbytes"):
         return None
@@ -106,28 +112,8 @@ def _is_mapping(element: Element) -> bool:
     return (
         hasattr(element, "keys")
         and hasattr(element, "__getitem__")
-        and _package_of(element) not in ("pandas", "scipy")
+        and package_of(element) not in ("pandas", "scipy")
     )
-
-
-def is_table(element: Element) -> bool:
-    """Whether it is a table of Arrow or pandas, whose rows are samples."""
-    if _is_arrow(element):
-        return hasattr(element, "column_names")
-    return _is_frame(element)
-
-
-def _is_frame(element: Element) -> bool:
-    """Whether it is a DataFrame of pandas, or of a class derived from it."""
-    return hasattr(element, "iloc") and getattr(element, "ndim", None) == 2
-
-
-def _package_of(element: Element) -> str:
-    return type(element).__module__.partition(".")[0]
-
-
-def _is_arrow(element: Element) -> bool:
-    return _package_of(element) == "pyarrow"
 
 
 def bytes_of(leaf: Leaf) -> int:
@@ -163,6 +149,9 @@ def bytes_of(leaf: Leaf) -> int:
         return NUMBER_BYTES * len(leaf)
     if kind is array.array:
         return int(leaf.itemsize * len(leaf))
+    in_column = bytes_of_column(leaf)
+    if in_column is not None:
+        return in_column
     try:
         if size is not None:
             return int(size)
@@ -186,7 +175,7 @@ def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
 
     Dimensions may be unknown: those of a ragged tensor, or of a sparse one in a graph.
     """
-    if _is_arrow(leaf) and hasattr(leaf, "__len__"):
+    if is_arrow(leaf) and hasattr(leaf, "__len__"):
         return (len(leaf),)
     try:
         return tuple(None if size is None else int(size) for size in leaf.shape)
@@ -197,7 +186,7 @@ def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
 def text_of(leaf: Leaf) -> str:
     """Returns `float32 (32, 224, 224, 3)`, or the class if it is not an array."""
     shape = _shape_of(leaf)
-    dtype = getattr(leaf, "type" if _is_arrow(leaf) else "dtype", None)
+    dtype = getattr(leaf, "type" if is_arrow(leaf) else "dtype", None)
     if shape is None or dtype is None:
         return type(leaf).__name__
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
@@ -240,13 +229,13 @@ class Copies:
             if view is not None:
                 np.copyto(view, leaf)
                 return
-        source = bytes_view(leaf)
-        if source is None or not len(source):
-            return
-        pages = self._at_least(len(source))
-        for start in range(0, len(source), len(pages)):
-            part = source[start : start + len(pages)]
-            pages[: len(part)] = part
+        for source in views_of(leaf):
+            if not len(source):
+                continue
+            pages = self._at_least(len(source))
+            for start in range(0, len(source), len(pages)):
+                part = source[start : start + len(pages)]
+                pages[: len(part)] = part
 
     def _view_for(self, array: Array) -> Array | None:
         if array.dtype.hasobject or not 0 < array.nbytes <= BUFFER_BYTES:
@@ -266,6 +255,15 @@ class Copies:
             self._pages = np.frombuffer(mmap.mmap(-1, size), np.uint8)
             self._pages[:] = 1  # the pages are mapped before the time is taken
         return self._pages
+
+
+def views_of(leaf: Leaf) -> list[NDArray[np.uint8]]:
+    """Returns the leaf's bytes, in several arrays if it is a column of text."""
+    found = views_of_column(leaf)
+    if found is not None:
+        return found
+    view = bytes_view(leaf)
+    return [] if view is None else [view]
 
 
 def bytes_view(leaf: Leaf) -> NDArray[np.uint8] | None:

@@ -18,10 +18,10 @@ from ipufeed.benchmark.loaders.leaves import (
     NUMBERS,
     Element,
     is_numbers,
-    is_table,
     leading_of,
     parts_of,
 )
+from ipufeed.benchmark.loaders.tables import is_table
 
 # The keys that lead to a part of an element.
 Path = tuple[Any, ...]

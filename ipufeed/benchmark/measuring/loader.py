@@ -24,8 +24,9 @@ from ipufeed.benchmark.loaders.consumer import (
 )
 from ipufeed.benchmark.loaders.failure import LoaderError
 from ipufeed.benchmark.loaders.kinds import Kind
-from ipufeed.benchmark.loaders.leaves import is_table, leaves_of, spec_of
+from ipufeed.benchmark.loaders.leaves import leaves_of, spec_of
 from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.benchmark.loaders.tables import is_table
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import (
