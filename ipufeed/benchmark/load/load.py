@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ipufeed import _quiet_import
+from ipufeed.benchmark.load import native_import
 from ipufeed.benchmark.process.streams import print_message
-from ipufeed.errors import DatasetFileError, SourceError, frames_from
+from ipufeed.errors import (
+    DatasetFileError,
+    NativeLibraryError,
+    SourceError,
+    frames_from,
+)
 
 
 def load_dataset(
@@ -38,9 +43,9 @@ def load_dataset(
             f"{path} is {'not a file' if path.exists() else 'not there'}: give a Python "
             "file that defines a dataset, or none for the built-in one."
         )
-    _load_native()
     try:
-        module = dataset_file.run_file(path)
+        with native_import.loads_native():
+            module = dataset_file.run_file(path)
         dataset, found = dataset_file.find_dataset(
             module,
             name,
@@ -48,7 +53,7 @@ def load_dataset(
             str(path),
             (lambda note: None) if quiet else print_message,
         )
-    except (DatasetFileError, KeyboardInterrupt):
+    except (DatasetFileError, NativeLibraryError, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise ScriptError(error, path) from error
@@ -58,7 +63,7 @@ def load_dataset(
 def _load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
     from ipufeed.benchmark.load import builtin, dataset_file
 
-    _load_native()
+    native_import.load_native()
     if not quiet:
         print("no file given: measuring the built-in JPEG pipeline", file=sys.stderr)
     try:
@@ -68,14 +73,6 @@ def _load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
     except (TypeError, ValueError) as error:
         raise DatasetFileError(str(error)) from error
     return dataset, "built-in JPEG pipeline"
-
-
-def _load_native() -> None:
-    # Before the file runs: the library must be loaded before TensorFlow's first op.
-    with _quiet_import.quiet_stderr("3"):  # TensorFlow also logs missing GPUs later
-        from ipufeed import _native
-
-        _native.load()
 
 
 class ScriptError(Exception):
