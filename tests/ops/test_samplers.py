@@ -9,6 +9,7 @@ from tensorflow.python.eager import context
 
 from ipufeed import no_effect
 from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program import compiler as ipu_compiler
 from ipufeed.device.program import executor as params
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
@@ -195,6 +196,25 @@ def test_classes_have_the_expected_counts_that_tensorflow_gives(log_uniform, uni
         expected = np.array([found[0][1].numpy()[i, 0] for i in range(3)])
         shares = counts[LABELS.numpy().ravel()] / 300
         assert (abs(shares - expected) < 4 * np.sqrt(expected / 300)).all()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "log_uniform"])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_classes_of_version_1_graphs_are_different_classes(kind, is_compiled):
+    """There `==` of tensors compares identities: all classes were -1."""
+    sampler = getattr(tf.random, f"{kind}_candidate_sampler")
+
+    def draw():
+        return sampler(LABELS.numpy(), 1, 5, True, 8)[0]
+
+    with tf.Graph().as_default(), ipu_scope("/device:IPU:0"):
+        drawn = ipu_compiler.compile(draw)[0] if is_compiled else draw()
+        with tf.compat.v1.Session() as session:
+            found = {tuple(session.run(drawn).tolist()) for _ in range(3)}
+
+    assert len(found) == 3
+    assert all(len(set(each)) == 5 for each in found)
+    assert all(0 <= number < 8 for each in found for number in each)
 
 
 def test_seeds_of_ops_and_graphs_count():

@@ -113,9 +113,10 @@ def _different(seed: Tensor, wanted: int, classes: _Classes) -> tuple[Tensor, Te
         own = seed + tf.stack([0, draws])
         u = random_ops.numbers([1], own, tf.float32, random_ops.Distribution.UNIFORM)
         value = classes.of(u[0])
-        is_new = tf.reduce_all(found != value)
+        # Not `!=` and `==`, which compare identities in version 1 graphs.
+        is_new = tf.reduce_all(tf.not_equal(found, value))
         place = tf.where(is_new, count, -1)  # -1: not stored
-        found = tf.where(tf.range(wanted) == place, value, found)
+        found = tf.where(tf.equal(tf.range(wanted), place), value, found)
         return found, count + tf.cast(is_new, tf.int32), draws + 1
 
     start = -tf.ones([wanted], tf.int64), tf.constant(0), tf.constant(0)
