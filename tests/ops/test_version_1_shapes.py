@@ -14,6 +14,7 @@ v1 = tf.compat.v1
 ROWS = np.random.default_rng(5).normal(size=(4, 3, 6)).astype(np.float32)
 LABELS = np.array([[1, 2], [1, 1], [3, 0]], np.int32)
 LENGTHS = np.array([2, 2, 1], np.int32), np.array([4, 4, 4], np.int32)
+ONES = v1.ones_initializer()
 
 
 OPERATIONS = {
@@ -31,6 +32,11 @@ OPERATIONS = {
     "dropout": lambda x: ipu.rand_ops.dropout(x, rate=0.0),
     "histogram": lambda x: ipu.statistics_ops.histogram(
         tf.reshape(x, [-1]), tf.sort(tf.reshape(x, [-1]))[:5]
+    ),
+    "PopnnLSTM": lambda x: ipu.rnn_ops.PopnnLSTM(2, weights_initializer=ONES)(x),
+    "PopnnGRU": lambda x: ipu.rnn_ops.PopnnGRU(2, weights_initializer=ONES)(x),
+    "PopnnAUGRU": lambda x: ipu.rnn_ops.PopnnAUGRU(2, weights_initializer=ONES)(
+        x, LENGTHS[0], tf.transpose(x[..., 0])
     ),
     "serialized_matmul": lambda x: ipu.math_ops.serialized_matmul(
         x, x, 2, "a_columns", transpose_a=True

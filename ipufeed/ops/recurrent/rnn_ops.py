@@ -147,14 +147,14 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         rows = [self.input_size, self.num_units]
         of_inputs, recurrent = tf.split(self.kernel, rows)
         flat = tf.matmul(tf.reshape(inputs, [-1, self.input_size]), of_inputs) + biases
-        times = inputs.shape[0]
+        times, batch = map(tf.compat.dimension_value, inputs.shape[:2])
         count = tf.shape(inputs)[0] if times is None else times
         shape = [count, -1, self._gates * self.num_units]
         projected = tf.TensorArray(
             self._plain_dtype, count, clear_after_read=False
         ).unstack(tf.reshape(flat, shape))
         outputs = tf.TensorArray(self._plain_dtype, count)
-        units = inputs.shape[1], self.num_units
+        units = batch, self.num_units
         if scores is not None:
             # Not a gather, whose gradient in a version 1 loop grows with each time.
             scores = tf.TensorArray(scores.dtype, count).unstack(scores)
