@@ -201,6 +201,7 @@ class LegacyKeras(Pipelines):
         """See kit.Kit: recurrent layers must be compilable loops."""
         legacy.take_plain_recurrences(model)
         model._jit_compile = True
+        legacy.make_functions_of_one_step(model)
 
     def adopt(self, model: KerasModel) -> None:
         """See kit.Kit: the variables of an unbuilt optimizer are rate and count."""

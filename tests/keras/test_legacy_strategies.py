@@ -56,6 +56,38 @@ def test_it_trains_as_without_a_strategy(tmp_path):
     assert keras_models.furthest(*found) < 1e-5
 
 
+@pytest.mark.parametrize("fits_first", [True, False])
+def test_a_call_of_one_batch_makes_one_step_whatever_an_execution_has(fits_first):
+    """Without a strategy, with one step, the results are these; `fit` keeps its steps."""
+    keras_models.configure(1)
+    x, y = keras_models.arrays()
+    found, ends = [], []
+    at_end = keras.callbacks.LambdaCallback(on_batch_end=lambda n, logs: ends.append(n))
+    for steps, scope in ((1, contextlib.nullcontext()), (4, IPUStrategy().scope())):
+        keras.utils.set_random_seed(7)
+        with scope:
+            inputs = keras.Input([keras_models.FEATURES])
+            model = keras.Model(inputs, layers.Dense(keras_models.CLASSES)(inputs))
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            model.compile("sgd", loss, steps_per_execution=steps)
+        ends.clear()
+        fit = {"batch_size": 8, "shuffle": False, "verbose": 0, "callbacks": [at_end]}
+        if fits_first:
+            model.fit(x[:64], y[:64], **fit)
+        single = [
+            model.train_on_batch(x[:8], y[:8]),
+            model.test_on_batch(x[:8], y[:8]),
+            model.predict_on_batch(x[:8]),
+        ]
+        if not fits_first:
+            model.fit(x[:64], y[:64], **fit)
+        found.append([*single, *model.get_weights()])
+        assert int(model.optimizer.iterations) == 9
+
+    assert ends == [3, 7]
+    assert keras_models.furthest(*found) < 1e-5
+
+
 def test_the_gradient_of_resizing_is_that_of_the_kernel():
     """Also where sizes do not divide, and with each way to count pixels."""
     from ipufeed.tf_patches.resize_gradient import _sums

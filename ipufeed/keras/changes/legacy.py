@@ -16,6 +16,7 @@ from tf_keras.src.utils import losses_utils
 from ipufeed.device.program.strategy import IPUStrategyV1, current_strategy
 from ipufeed.device.random.ops import on_ipu
 from ipufeed.keras.changes.adapting import adapt_on_host
+from ipufeed.keras.changes.functions import MAKERS
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import GradAndVar, KerasLayer, KerasModel, Tensor
 
@@ -148,3 +149,24 @@ def _encode_without_bincount() -> None:
         return tf.reduce_sum(ones, axis=-2)
 
     replace(preprocessing_utils, "dense_bincount", encode)
+
+
+def make_functions_of_one_step(model: KerasModel) -> None:
+    """Makes Keras's functions that are not there, for one step each.
+
+    They would take `steps_per_execution` batches from the iterator, in which
+    `train_on_batch` has one. The programs of an IPU do not call them.
+
+    Args:
+        model: Made in an IPU's scope. What its class makes in their place is left to it.
+    """
+    steps = model._steps_per_execution
+    # Not setattr, which would add the variable to the weights.
+    model.__dict__["_steps_per_execution"] = None
+    try:
+        for mode, maker in MAKERS.items():
+            own = getattr(type(model), maker) is getattr(keras.Model, maker)
+            if own and (mode == "predict" or model._is_compiled):
+                getattr(model, maker)()
+    finally:
+        model.__dict__["_steps_per_execution"] = steps
