@@ -84,7 +84,7 @@ def _change_imported_keras3() -> None:
     files.keep_options_of_keras3(_options_of, _restoring(keras3.KIT))
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
-        replace(keras.Sequential, name, _changing_layers(keras3.KIT, stock))
+        replace(keras.Sequential, name, _changing_layers(stock))
 
 
 def _change_legacy_keras() -> None:
@@ -224,7 +224,7 @@ def _method(kit: Kit, option: NestFunction, with_model: bool = False) -> NestFun
     return method
 
 
-def _changing_layers(kit: Kit, stock: NestFunction) -> NestFunction:
+def _changing_layers(stock: NestFunction) -> NestFunction:
     """Returns `add` or `pop` of a Sequential, after which its stages are unknown."""
 
     @functools.wraps(stock)

@@ -15,7 +15,8 @@ from tensorflow.python.eager import context
 from ipufeed.device.program import executor as params
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.random import ops as random_ops
-from ipufeed.device.system.seeds import device_seed, reset_ipu_seed
+from ipufeed.device.system.seeds import reset_ipu_seed
+from ipufeed.device.system.state import SYSTEM
 from ipufeed.device.system.system import reset_ipu_configuration
 from ipufeed.queues import IPUOutfeedQueue
 
@@ -201,7 +202,7 @@ def test_a_configuration_without_seeds_or_changes_does_not_warn(caplog):
     configure(2)
 
     assert warnings_of_seeds(caplog) == []
-    assert device_seed(0).seed == 5
+    assert SYSTEM.seeds[0].seed == 5
 
 
 PROGRAM = """

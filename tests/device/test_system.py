@@ -10,7 +10,7 @@ import tensorflow as tf
 from configured import attach_lines, configured
 from helpers import run_python
 
-from ipufeed.device.config.config import DeviceConnectionType, SelectionOrder
+from ipufeed.device.config.config import DeviceConnectionType
 from ipufeed.device.system import system
 from ipufeed.device.system.device_names import ordinal_of
 from ipufeed.device.system.state import SYSTEM
@@ -33,9 +33,9 @@ def test_always_attaches_when_it_is_configured(caplog):
         "TensorFlow device /device:IPU:1 attached to 4 IPUs with Poplar device IDs: "
         "4,5,6,7 (multi-IPU ID 24)",
     ]
-    assert system.is_attached(0)
-    assert system.is_attached(1)
-    assert not system.is_attached(2)
+    assert 0 in SYSTEM.attached
+    assert 1 in SYSTEM.attached
+    assert 2 not in SYSTEM.attached
 
 
 @pytest.mark.process
@@ -76,14 +76,14 @@ def test_on_demand_attaches_when_a_program_first_runs(caplog):
     """Not before, and once only."""
     configured(auto_select_ipus=[1, 2], device_connection__type="ON_DEMAND")
     assert attach_lines(caplog) == []
-    assert not system.is_attached(1)
+    assert 1 not in SYSTEM.attached
     device = system.attach(1)
     system.attach(1)
 
     assert device.num_ipus == 2
     assert len(attach_lines(caplog)) == 1
     assert "/device:IPU:1 attached to 2 IPUs" in attach_lines(caplog)[0]
-    assert not system.is_attached(0)
+    assert 0 not in SYSTEM.attached
 
 
 def test_threads_that_attach_together_attach_once(caplog):
@@ -116,7 +116,7 @@ def test_pre_compile_never_attaches(caplog):
 
     assert system.attach(0).num_ipus == 2
     assert attach_lines(caplog) == []
-    assert not system.is_attached(0)
+    assert 0 not in SYSTEM.attached
 
 
 def test_never_refuses_to_run(caplog):
@@ -153,7 +153,7 @@ def test_without_a_configuration_every_ordinal_is_one_ipu(caplog):
     assert attach_lines(caplog) == [
         "TensorFlow device /device:IPU:15 attached to 1 IPU with Poplar device ID: 15"
     ]
-    assert not system.is_configured()
+    assert SYSTEM.config is None
 
 
 # ---- Which devices there are
@@ -220,7 +220,7 @@ def test_more_ipus_than_there_are_cannot_be_had(auto):
         tf.errors.ResourceExhaustedError, match="Could not find an available device"
     ):
         configured(auto_select_ipus=auto)
-    assert not system.is_configured()
+    assert SYSTEM.config is None
 
 
 def test_the_tiles_of_the_ipu_model_have_a_bound(monkeypatch):
@@ -230,7 +230,7 @@ def test_the_tiles_of_the_ipu_model_have_a_bound(monkeypatch):
 
     with pytest.raises(PoplarFlagsError, match="tiles must be at most 65536, got 6553"):
         configured()
-    assert not system.is_configured()
+    assert SYSTEM.config is None
 
 
 def test_the_ipu_model_has_any_number_of_ipus(caplog, monkeypatch):
@@ -242,7 +242,6 @@ def test_the_ipu_model_has_any_number_of_ipus(caplog, monkeypatch):
     assert (first.num_ipus, second.num_ipus) == (3, 32)
     assert (first.ipus, first.hardware_id, first.tiles_per_ipu) == ((), None, 8)
     assert attach_lines(caplog) == []  # programs count them, and the original has none
-    assert first.shard_to_ipu() == (0, 1, 2)
 
 
 def test_the_ipu_model_cannot_be_selected(monkeypatch):
@@ -273,7 +272,6 @@ def test_a_program_may_be_compiled_for_a_larger_server():
 
     device = system.require_usable(0)
     assert (device.num_ipus, device.ipus) == (64, ())
-    assert device.shard_to_ipu(pipelined=True)[:4] == (0, 1, 3, 2)
     with pytest.raises(tf.errors.ResourceExhaustedError, match="Could not find"):
         configured(auto_select_ipus=3, **offline)
 
@@ -321,16 +319,6 @@ def test_an_odd_number_of_io_tiles_is_rounded_up(caplog):
     configured(io_tiles__num_io_tiles=30)
     assert system.require_usable(0).num_io_tiles == 30
     assert "rounding" not in caplog.text
-
-
-def test_shards_get_ipus_in_the_configured_order():
-    """AUTO depends on the program."""
-    configured(auto_select_ipus=4, selection_order=SelectionOrder.HOOF)
-    assert system.require_usable(0).shard_to_ipu() == (0, 2, 3, 1)
-    configured(auto_select_ipus=4)
-
-    assert system.require_usable(0).shard_to_ipu() == (0, 1, 2, 3)
-    assert system.require_usable(0).shard_to_ipu(pipelined=True) == (0, 1, 3, 2)
 
 
 @pytest.mark.parametrize("ordinal", [-1, 16, 100])

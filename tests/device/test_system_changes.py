@@ -10,6 +10,7 @@ from ipufeed.device.config.options import auto_select_ipus
 from ipufeed.device.config.options_create import create_ipu_config
 from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.system import seeds, state, system
+from ipufeed.device.system.state import SYSTEM
 from ipufeed.errors import DeviceOrdinalError, PoplarFlagsError
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -74,7 +75,7 @@ def test_a_first_config_needs_no_permission(caplog):
     """There is nothing to replace, so nothing is logged either."""
     system.configure_ipu_system(IPUConfig(), reset_configuration=False)
 
-    assert system.is_configured()
+    assert SYSTEM.config is not None
     assert "Resetting" not in caplog.text
 
 
@@ -101,7 +102,7 @@ def test_a_failure_leaves_the_system_as_it_was(monkeypatch, flags, config, error
         system.configure_ipu_system(config)
 
     assert system.generation() == generation
-    assert system.is_attached(0)
+    assert 0 in SYSTEM.attached
     assert system.get_num_of_ipus_in_device("/device:IPU:0") == 2
     assert not flags_module.get_flags().allow_nans
 
@@ -147,9 +148,9 @@ def test_a_reset_forgets_everything():
     system.reset_ipu_configuration()
     system.reset_ipu_configuration()
 
-    assert not system.is_configured()
-    assert not system.is_attached(0)
-    assert seeds.device_seed(0) is None
+    assert SYSTEM.config is None
+    assert 0 not in SYSTEM.attached
+    assert 0 not in SYSTEM.seeds
     assert system.generation() > generation
     assert system.configured() == IPUConfig()
     assert system.connection_type() is DeviceConnectionType.ON_DEMAND
@@ -213,9 +214,9 @@ def test_a_seed_is_kept_for_its_device():
     seeds.reset_ipu_seed(np.int64(8), "/device:IPU:1", "cpu", True)
     seeds.reset_ipu_seed(7)
 
-    assert seeds.device_seed(0) == state.DeviceSeed(7, False, 2)
-    assert seeds.device_seed(1) == state.DeviceSeed(8, True, 1)
-    assert seeds.device_seed(2) is None
+    assert SYSTEM.seeds[0] == state.DeviceSeed(7, False, 2)
+    assert SYSTEM.seeds[1] == state.DeviceSeed(8, True, 1)
+    assert 2 not in SYSTEM.seeds
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""The simulated server: hardware IDs, and the orders of IPUs."""
+"""The simulated server: hardware IDs, and the groups of IPUs that they name."""
 
 import pytest
 
-from ipufeed.device.config.enums import SelectionOrder
-from ipufeed.device.system.topology import GROUPS, allocate, selection_order
+from ipufeed.device.system.topology import GROUPS, allocate
 
 
 def test_hardware_ids_are_those_of_the_documents():
@@ -65,58 +64,3 @@ def test_whatever_adds_up_to_the_server_has_room(counts):
 def test_what_has_no_room_gets_none(counts):
     """Too many IPUs, or a size that no group has."""
     assert allocate(counts) is None
-
-
-@pytest.mark.parametrize(
-    ("order", "ipus"),
-    [
-        (SelectionOrder.ZIGZAG, list(range(16))),
-        (
-            SelectionOrder.SNAKE,
-            [0, 1, 3, 2, 4, 5, 7, 6, 8, 9, 11, 10, 12, 13, 15, 14],
-        ),
-        (
-            SelectionOrder.HOOF,
-            [0, 2, 4, 6, 8, 10, 12, 14, 15, 13, 11, 9, 7, 5, 3, 1],
-        ),
-    ],
-)
-def test_the_orders_of_sixteen(order, ipus):
-    """As the original's."""
-    assert list(selection_order(order, 16)) == ipus
-
-
-@pytest.mark.parametrize("order", list(SelectionOrder))
-@pytest.mark.parametrize("num_ipus", [1, 2, 4, 8, 16, 64])
-def test_an_order_has_every_ipu_once_and_begins_with_the_first(order, num_ipus):
-    """Whatever the order and the size."""
-    ipus = selection_order(order, num_ipus)
-
-    assert sorted(ipus) == list(range(num_ipus))
-    assert ipus[0] == 0
-
-
-def test_small_orders():
-    """For four and two IPUs."""
-    assert selection_order(SelectionOrder.SNAKE, 4) == (0, 1, 3, 2)
-    assert selection_order(SelectionOrder.HOOF, 4) == (0, 2, 3, 1)
-    assert selection_order(SelectionOrder.HOOF, 2) == (0, 1)
-
-
-def test_auto_is_snake_for_pipelines_and_zigzag_otherwise():
-    """It depends on the program, so it is decided for each."""
-    auto = SelectionOrder.AUTO
-
-    assert selection_order(auto, 8, pipelined=True) == selection_order(
-        SelectionOrder.SNAKE, 8
-    )
-    assert selection_order(auto, 8) == tuple(range(8))
-    zigzag = selection_order(SelectionOrder.ZIGZAG, 8, pipelined=True)
-    assert zigzag == tuple(range(8))
-
-
-@pytest.mark.parametrize("num_ipus", [0, 3, 12, -2])
-def test_only_powers_of_two_have_orders(num_ipus):
-    """The error shows the number."""
-    with pytest.raises(ValueError, match=f"must be a power of two, got {num_ipus}"):
-        selection_order(SelectionOrder.SNAKE, num_ipus)

@@ -174,7 +174,7 @@ def _feedable(
     failures: list[LoaderError] = []
     loader = kind_of(dataset)
     if loader is not None:
-        dataset = as_dataset(dataset, loader, failures)
+        dataset = as_dataset(loader, failures)
     check_arguments(dataset, settings)
     _check_mode(dataset, settings)
     check_feedable(dataset.element_spec)

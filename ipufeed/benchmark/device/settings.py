@@ -95,7 +95,6 @@ class Preset:
         name: The value of --preset: model-accelerator.
         title: The model's name in texts.
         batch: The samples of one step.
-        sample_bytes: The stored bytes of one sample.
         seconds: The length of one step on the accelerator.
         bar: The utilisation that MLPerf Storage requires.
     """
@@ -103,7 +102,6 @@ class Preset:
     name: str
     title: str
     batch: int
-    sample_bytes: int
     seconds: float
     bar: float
 
@@ -115,11 +113,11 @@ class Preset:
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("unet3d-a100", "U-Net3D", 7, 146_600_000, 0.636, 0.9),
-        Preset("unet3d-h100", "U-Net3D", 7, 146_600_000, 0.323, 0.9),
-        Preset("resnet50-a100", "ResNet-50", 400, 114_660, 0.435, 0.9),
-        Preset("resnet50-h100", "ResNet-50", 400, 114_660, 0.224, 0.9),
-        Preset("cosmoflow-a100", "CosmoFlow", 1, 2_830_000, 0.00551, 0.7),
-        Preset("cosmoflow-h100", "CosmoFlow", 1, 2_830_000, 0.00350, 0.7),
+        Preset("unet3d-a100", "U-Net3D", 7, 0.636, 0.9),
+        Preset("unet3d-h100", "U-Net3D", 7, 0.323, 0.9),
+        Preset("resnet50-a100", "ResNet-50", 400, 0.435, 0.9),
+        Preset("resnet50-h100", "ResNet-50", 400, 0.224, 0.9),
+        Preset("cosmoflow-a100", "CosmoFlow", 1, 0.00551, 0.7),
+        Preset("cosmoflow-h100", "CosmoFlow", 1, 0.00350, 0.7),
     )
 }

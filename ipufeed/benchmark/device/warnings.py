@@ -23,7 +23,7 @@ def device_warnings(facts: DeviceFacts) -> list[WarningSection]:
     if used is None:
         return []
     found = [
-        _too_short_a_step(facts, used),
+        _too_short_a_step(facts),
         _few_steps(facts, used),
         _other_batch(facts),
         _bent_knee(facts),
@@ -33,7 +33,7 @@ def device_warnings(facts: DeviceFacts) -> list[WarningSection]:
     return [{"code": code, "message": message} for code, message in filter(None, found)]
 
 
-def _too_short_a_step(facts: DeviceFacts, used: Utilisation) -> Warning_:
+def _too_short_a_step(facts: DeviceFacts) -> Warning_:
     step, free = facts.device.step_seconds, facts.free
     if step is None or free is None:
         return None

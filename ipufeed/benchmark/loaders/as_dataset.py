@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ipufeed.benchmark.loaders.failure import LoaderError, place_of
-from ipufeed.benchmark.loaders.kinds import Kind, Loader
+from ipufeed.benchmark.loaders.kinds import Kind
 from ipufeed.benchmark.loaders.leaves import (
     Array,
     Element,
@@ -35,17 +35,14 @@ NARROWER = {
 }
 
 
-def as_dataset(
-    source: Loader, kind: Kind, failures: list[LoaderError] | None = None
-) -> Dataset:
+def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset:
     """Returns a tf.data.Dataset of the loader's elements.
 
     Its structure is that of the loader's first element, which is read in a separate pass;
     each iteration of the dataset starts a new pass.
 
     Args:
-        source: The loader.
-        kind: The loader's kind.
+        kind: The loader's kind, which opens a pass over it.
         failures: Gets what the loader raises, of which the dataset's error has the text
             only, in a traceback of TensorFlow.
 

@@ -63,7 +63,7 @@ def set_shares(model: PipelineModel, steps: dict[str, Step], run: StageRun) -> N
             stack += _split(steps[node].inputs, part - own_part, run)
     shared = model.pool_full or thread_pool.all_steps_fill_it(model)
     if not shared:
-        _add_unseen(model, heaviest, run)
+        _add_unseen(model, heaviest)
     if model.cpu_bound and heaviest and max(heaviest.values()) > 0.5:
         _share_by(model, in_pipeline, "cpu_seconds")
     elif shared or thread_pool.one_step_fills_it(model):
@@ -127,9 +127,7 @@ def _functions_fraction(
     return fraction * (1.0 - min(1.0, max(0.0, queueing)))
 
 
-def _add_unseen(
-    model: PipelineModel, heaviest: dict[str, float], run: StageRun
-) -> None:
+def _add_unseen(model: PipelineModel, heaviest: dict[str, float]) -> None:
     """Raises the cost of a parallel bottleneck to the time that it must take.
 
     tf.data's model accounts for the time of TensorFlow's kernels; a function that waits

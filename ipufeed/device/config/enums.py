@@ -6,7 +6,9 @@ from enum import Enum
 
 
 class SelectionOrder(Enum):
-    """The order in which a device's IPUs are assigned to shards and stages.
+    """The order in which a device's IPUs are assigned to shards and stages, on hardware.
+
+    On a simulated IPU it is recorded, and moves none: all IPUs are equally near.
 
     `AUTO`: `SNAKE` for a pipeline with the default mapping, else `ZIGZAG`. `ZIGZAG`
     follows the numbers of the IPUs. `SNAKE` assigns neighbours to consecutive shards.

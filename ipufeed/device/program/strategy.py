@@ -131,7 +131,6 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         self._on_host_too: weakref.WeakSet[Any] = weakref.WeakSet()
         # Function with jit_compile -> its clone for the executor.
         self._twins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-        self._cpu_device = cpu_device
         interrupt.watch()  # before the first program, whose errors it explains
         if enable_dataset_iterators:
             _feed_iterated_datasets()

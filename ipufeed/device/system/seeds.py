@@ -68,9 +68,3 @@ def reset_ipu_seed(
         SYSTEM.seeds[ordinal] = wanted
         for listener in SYSTEM.seed_listeners:
             listener(ordinal, wanted)
-
-
-def device_seed(ordinal: int) -> DeviceSeed | None:
-    """Returns the seed of the last `reset_ipu_seed` of the device, or None."""
-    with SYSTEM.lock:
-        return SYSTEM.seeds.get(ordinal)

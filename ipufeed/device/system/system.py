@@ -224,12 +224,6 @@ def ipu_counts() -> dict[int, int]:
         return {device.ordinal: device.num_ipus for device in SYSTEM.devices}
 
 
-def is_configured() -> bool:
-    """Returns whether `configure_ipu_system` has been called, without a reset since."""
-    with SYSTEM.lock:
-        return SYSTEM.config is not None
-
-
 def configured() -> IPUConfig:
     """Returns a copy of the current config; the defaults without a configuration."""
     with SYSTEM.lock:
@@ -364,12 +358,6 @@ def attach(ordinal: int) -> VirtualDevice:
             level = logging.DEBUG if device.hardware_id is None else logging.INFO
             LOGGER.log(level, "%s", device.attach_line())
         return device
-
-
-def is_attached(ordinal: int) -> bool:
-    """Returns whether a device is attached."""
-    with SYSTEM.lock:
-        return ordinal in SYSTEM.attached
 
 
 def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:

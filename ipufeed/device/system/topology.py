@@ -1,4 +1,4 @@
-"""The simulated server: 16 IPUs, their groups, and the orders of a device's IPUs.
+"""The simulated server: 16 IPUs, and the groups of them that make devices.
 
 A hardware ID identifies a group of IPUs that a program can attach to:
 
@@ -12,9 +12,6 @@ the group of IPUs 4, 5, 6 and 7.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from ipufeed.checks import is_power_of_two
-from ipufeed.device.config.enums import SelectionOrder
 
 # The IPUs of one server, and the number of registered TensorFlow devices.
 NUM_IPUS = 16
@@ -57,29 +54,3 @@ def allocate(counts: Sequence[int]) -> list[int] | None:
         ids[place] = hardware_id
         taken.update(GROUPS[hardware_id])
     return [ids[place] for place in range(len(counts))]
-
-
-def selection_order(
-    order: SelectionOrder, num_ipus: int, pipelined: bool = False
-) -> tuple[int, ...]:
-    """Returns the IPU of each shard of a device, as its position in the device.
-
-    Args:
-        order: The order of the IPUs.
-        num_ipus: The number of the device's IPUs, a power of two.
-        pipelined: Whether the program is a pipeline with the default mapping of stages,
-            on which AUTO depends. Default: False.
-
-    Raises:
-        ValueError: `num_ipus` is not a power of two.
-    """
-    if not is_power_of_two(num_ipus):
-        raise ValueError(f"`num_ipus` must be a power of two, got {num_ipus}.")
-    if order is SelectionOrder.AUTO:
-        order = SelectionOrder.SNAKE if pipelined else SelectionOrder.ZIGZAG
-    if order is SelectionOrder.SNAKE:
-        # Every second pair is reversed.
-        return tuple(ipu ^ 1 if ipu & 2 else ipu for ipu in range(num_ipus))
-    if order is SelectionOrder.HOOF:
-        return (*range(0, num_ipus, 2), *range(num_ipus - 1, 0, -2))
-    return tuple(range(num_ipus))

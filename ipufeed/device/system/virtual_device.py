@@ -31,7 +31,8 @@ class VirtualDevice:
         hardware_id: The ID of their group, or None.
         tiles_per_ipu: The number of tiles of each IPU.
         num_io_tiles: The number of these that only move data; even.
-        order: The order in which its IPUs are assigned to shards.
+        order: The configured order of its IPUs, for reports and the compile context: it
+            moves no shard or stage.
     """
 
     ordinal: int
@@ -46,18 +47,6 @@ class VirtualDevice:
     def name(self) -> str:
         """The name of its TensorFlow device, such as "/device:IPU:0"."""
         return f"/device:IPU:{self.ordinal}"
-
-    def shard_to_ipu(self, pipelined: bool = False) -> tuple[int, ...]:
-        """Returns the position in the device of each shard's IPU.
-
-        Args:
-            pipelined: Whether the program is a pipeline with the default mapping.
-                Default: False.
-        """
-        # Only possible with the IPU Model, which has no neighbours.
-        if not is_power_of_two(self.num_ipus):
-            return tuple(range(self.num_ipus))
-        return topology.selection_order(self.order, self.num_ipus, pipelined)
 
     def attach_line(self) -> str:
         """Returns the line that is logged after attaching; programs match it."""

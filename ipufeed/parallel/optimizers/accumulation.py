@@ -107,8 +107,6 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
                 no_effect(f"GradientAccumulationOptimizerV2({argument}=)", STATE)
         self._num_mini_batches = checked_number(num_mini_batches)
         check_accumulates_once(self, opt)
-        self._offload_weight_update_variables = offload_weight_update_variables
-        self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
         self._dtype = check_dtype(dtype, "dtype")
         self._method = Reduction.parse(reduction_method)
         self._of_eager_mode: dict[object, Accumulator] = {}

@@ -71,7 +71,7 @@ def assign(traced: Traced, last: Position) -> dict[Operation, Position]:
             position = max(inputs, key=place_of, default=None)
         if position is None and op.op_def.is_stateful and op.type not in COPIED:
             position = last
-        if position is not None and not _is_copied(op, traced, needs(op), found):
+        if position is not None and not _is_copied(op, needs(op), found):
             found[op] = position
     return found
 
@@ -93,7 +93,6 @@ def _of_gradient(op: Operation, traced: Traced) -> Position | None:
 
 def _is_copied(
     op: Operation,
-    traced: Traced,
     inputs: list[Operation],
     found: dict[Operation, Position],
 ) -> bool:
@@ -105,7 +104,7 @@ def _is_copied(
     if any(each in found for each in inputs):
         return False
     if op.type in READS:
-        return not is_assigned(op.inputs[0], traced.graph)
+        return not is_assigned(op.inputs[0])
     return op.type in COPIED or not op.op_def.is_stateful
 
 

@@ -15,7 +15,7 @@ from ipufeed.tf_types import Nest, Operation, Tensor
 def repeats(tensor: Tensor, traced: Traced) -> bool:
     """Whether recomputing a tensor of a forward stage gives the same value."""
     op = tensor.op
-    if op.type in READS and is_assigned(op.inputs[0], traced.graph):
+    if op.type in READS and is_assigned(op.inputs[0]):
         return False
     if op.op_def.is_stateful and op.type not in COPIED and not _only_reads(op):
         return False

@@ -19,7 +19,7 @@ each block of S steps, at the block's offsets; the schedules differ in L:
     B0             0  1  2  3
 
 The schedule does not change results. It changes the time of an execution and the memory:
-activations for the backward stage wait in a FIFO (`Schedule.fifo_depth`).
+a forward stage's activations are kept until its backward stage.
 
 This module uses plain Python only, no tensors.
 
@@ -177,15 +177,6 @@ class Schedule:
     def phase(self, position: Position) -> int:
         """Returns the step of a position between two starts of mini-batches."""
         return position.index % self.stride
-
-    def fifo_depth(self, stage: int) -> int:
-        """Returns how many mini-batches wait between a stage's forward and backward stage.
-
-        A FIFO advances at the end of each step, after the stages: its output, at depth d,
-        was its input d + 1 iterations before.
-        """
-        steps = self.length - 1 - 2 * stage
-        return (steps - 1) // self.stride if self.training else 0
 
     def ideal_utilisation(self, count: int) -> dict[int, float]:
         """Returns the fraction of an execution in which each IPU is at best busy.

@@ -88,7 +88,7 @@ def in_order(
     return order
 
 
-def is_assigned(handle: Tensor, graph: FuncGraph) -> bool:
+def is_assigned(handle: Tensor) -> bool:
     """Whether the traced graph assigns to a variable, or may in a function."""
     return any(
         consumer.type not in (*READS, "VariableShape")

@@ -40,7 +40,7 @@ class Example:
 
 
 def test_a_loader_as_a_dataset_has_its_elements():
-    dataset = as_dataset(Loader(3), kind_of(Loader(3)))
+    dataset = as_dataset(kind_of(Loader(3)))
     found = list(dataset.as_numpy_iterator())
 
     assert dataset.element_spec["label"].dtype.name == "int32"  # what a feed carries
@@ -51,12 +51,12 @@ def test_a_loader_as_a_dataset_has_its_elements():
 def test_an_iterator_is_not_a_source_for_the_device():
     generator = iter(Loader())
     with pytest.raises(ValueError, match="def make_loader"):
-        as_dataset(generator, kind_of(generator))
+        as_dataset(kind_of(generator))
 
 
 def test_a_loader_without_an_element_is_refused():
     with pytest.raises(ValueError, match="no element"):
-        as_dataset(Loader(0), kind_of(Loader(0)))
+        as_dataset(kind_of(Loader(0)))
 
 
 def test_an_element_of_another_shape_is_named_with_what_to_change():
@@ -65,7 +65,7 @@ def test_an_element_of_another_shape_is_named_with_what_to_change():
             yield np.zeros((4, 2), np.float32)
             yield np.zeros((3, 2), np.float32)
 
-    elements = as_dataset(Ragged(2), kind_of(Ragged(2))).as_numpy_iterator()
+    elements = as_dataset(kind_of(Ragged(2))).as_numpy_iterator()
     next(elements)
     with pytest.raises(
         tf.errors.InvalidArgumentError,
@@ -121,7 +121,7 @@ def test_a_loader_that_fails_at_its_first_element_is_refused_with_the_reason():
         ValueError,
         match=r"element 0 \(from 0\) with OSError: no such bucket \(.*test_as_dataset.py:",
     ):
-        as_dataset(Failing(), kind_of(Failing()))
+        as_dataset(kind_of(Failing()))
 
 
 def test_the_main_thread_does_not_iterate_a_loader():
@@ -133,7 +133,7 @@ def test_the_main_thread_does_not_iterate_a_loader():
             threads.append(threading.current_thread())
             return super().__iter__()
 
-    list(as_dataset(Watched(2), kind_of(Watched(2))))
+    list(as_dataset(kind_of(Watched(2))))
 
     assert len(threads) == 2
     assert threading.main_thread() not in threads
@@ -146,7 +146,7 @@ def test_a_loader_that_exits_at_its_first_element_is_refused():
             yield
 
     with pytest.raises(ValueError, match="with SystemExit: 3"):
-        as_dataset(Exiting(), kind_of(Exiting()))
+        as_dataset(kind_of(Exiting()))
 
 
 @pytest.mark.parametrize(("length", "warned"), [(7, False), (20, True), (3, True)])

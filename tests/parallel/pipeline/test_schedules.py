@@ -118,17 +118,6 @@ def test_the_overlap_of_four_stages_is_the_original_systems(kind, training, expe
     assert schedule.overlap == expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "depths"),
-    [(GROUPED, [6, 4, 2, 0]), (INTERLEAVED, [3, 2, 1, 0]), (SEQUENTIAL, [0, 0, 0, 0])],
-)
-def test_activation_fifos_are_as_deep_as_the_schedule_needs(kind, depths):
-    """2(F-1-s), F-1-s and 0."""
-    schedule = Schedule(kind, ((0,), (1,), (2,), (3,)), training=True)
-
-    assert [schedule.fifo_depth(stage) for stage in range(4)] == depths
-
-
 def test_turns_of_a_list_that_meets_itself_are_left_out():
     """A device that is used twice allows some turns only."""
     assert rotations([(0,), (1,), (2,)]) == (0, 1, 2)
