@@ -4,6 +4,7 @@ asv imports the package from the working copy and ipufeed from where a commit is
 The working copy on the path of a child would bring its own ipufeed, which is another one.
 """
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,3 +25,19 @@ def command(module: str, *arguments: str) -> list[str]:
     """Returns the command that runs `benchmarks.<module>` with these arguments."""
     folder = str(Path(__file__).parent)
     return [sys.executable, "-c", _PROGRAM, folder, f"benchmarks.{module}", *arguments]
+
+
+def output(module: str, *arguments: str, timeout_s: float | None = None) -> str:
+    """Runs `benchmarks.<module>` and returns what it prints.
+
+    Raises:
+        subprocess.CalledProcessError: The process failed.
+        subprocess.TimeoutExpired: It has not ended within `timeout_s` seconds.
+    """
+    return subprocess.run(
+        command(module, *arguments),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    ).stdout

@@ -26,12 +26,12 @@ from typing import Any
 from ipufeed.benchmark import Settings, compare, measure
 
 CHANGE = 0.05
-# CPUs in other hands up to which a run counts as one on a quiet machine.
+# CPUs that other processes may use on a machine that counts as quiet.
 QUIET_CPUS = 0.1
 
 
 def sleep(slower: float) -> Any:
-    """2 ms for an element, asleep."""
+    """Returns a dataset that sleeps 2 ms for each element."""
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 
@@ -40,16 +40,16 @@ def sleep(slower: float) -> Any:
 
 
 def slow(slower: float) -> Any:
-    """10 ms for an element, asleep.
+    """Returns a dataset that sleeps 10 ms for each element.
 
-    Threads wake up late, by 0.1 to 0.3 ms on a virtual machine and not the same from one
-    minute to the next. Of 2 ms that is more than a run can know; here it hardly counts.
+    A virtual machine wakes threads up late, by 0.1 to 0.3 ms, which changes from minute to
+    minute. A run cannot correct for that: it is up to 15 % of 2 ms, and 3 % of 10 ms.
     """
     return sleep(5 * slower)
 
 
 def burn(slower: float, parallel: int | None = None) -> Any:
-    """About 1 ms of arithmetic for an element, in a loop that no thread can share."""
+    """Returns a dataset with 1 ms of arithmetic for each element, in a serial loop."""
     import tensorflow as tf
 
     rounds = tf.constant(round(400 * slower))
@@ -67,7 +67,7 @@ def burn(slower: float, parallel: int | None = None) -> Any:
 
 
 def parallel(slower: float) -> Any:
-    """The same on all CPUs, batched and prefetched as AUTOTUNE sees fit."""
+    """Returns `burn` on all CPUs, in batches, with the parallelism of AUTOTUNE."""
     import tensorflow as tf
 
     dataset = burn(slower, parallel=tf.data.AUTOTUNE)
@@ -148,7 +148,7 @@ def line(what: str, pairs: list[Pair], wanted: Callable[[Pair], bool]) -> str:
 
 
 def main() -> int:
-    """Measures, prints, and returns 1 where a promise is surely not held when quiet."""
+    """Measures and prints; returns 1 if a promise is surely broken on a quiet machine."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.confidence")
     parser.add_argument("--pairs", type=int, default=100, help="of each kind")
     parser.add_argument(
@@ -188,17 +188,15 @@ def main() -> int:
 
 
 def different(pair: Pair) -> bool:
-    """Returns a verdict where the two rates do not differ."""
+    """Whether the verdict is that the rates differ: wrong where they are the same."""
     return pair.verdict != "cannot tell"
 
 
 def worse(pair: Pair) -> bool:
-    """What is there was seen."""
     return pair.verdict == "worse"
 
 
 def better(pair: Pair) -> bool:
-    """The opposite of what is there."""
     return pair.verdict == "better"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def source(tensors: Any) -> Any:
-    """A dataset that repeats `tensors` without an end, at half a microsecond each."""
+    """Returns a dataset that repeats `tensors` endlessly, at half a microsecond each."""
     import tensorflow as tf
 
     options = tf.data.Options()
@@ -49,7 +49,7 @@ def program(
     infeed_queue: Any = None,
     ordinal: int = 0,
 ) -> Callable[[int], Any]:
-    """A compiled loop as a function of n, which returns when the device is through."""
+    """Returns a compiled loop as a function of n, which returns at the end of the loop."""
     import tensorflow as tf
 
     from ipufeed.device.program import loops
@@ -100,7 +100,7 @@ class Trivial:
         self._step = step
 
     def python_loop(self, n: int) -> None:
-        """The same iteration as a jitted function, called from Python."""
+        """Runs the same iteration n times as a compiled function, called from Python."""
         import tensorflow as tf
 
         with tf.device("/device:IPU:0"):
@@ -160,9 +160,9 @@ class Training:
 
 
 def result_latencies(results: int) -> list[float]:
-    """From an enqueue to when a thread that slept in `stream` has the result, in s.
+    """Returns seconds from an enqueue until a thread that slept in `stream` has the result.
 
-    The program gives one in about a millisecond, so that the thread does sleep.
+    The program enqueues one in about a millisecond, so that the thread does sleep.
     """
     from ipufeed.device.program.clock import read_clock, to_ns
     from ipufeed.queues import IPUOutfeedQueue

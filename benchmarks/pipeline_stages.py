@@ -1,4 +1,4 @@
-"""Pipelines to measure: stages that wait, and stages that only hand on."""
+"""Pipelines to measure: stages that wait, and stages that only pass data on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stages:
     """A pipeline of stages, each on its IPU, without training.
 
     Args:
-        seconds: What each stage waits: a device that computes elsewhere. Default: 0.
+        seconds: The wait of each stage, for a device that computes elsewhere. Default: 0.
         elements: Of the float32 tensor that goes through. Default: 1.
         count: Mini-batches of an execution. Default: 32.
         repeat: Executions of a program. Default: 1.
@@ -75,6 +75,6 @@ class Stages:
         self.run()  # compiles
 
     def run(self) -> None:
-        """One program."""
+        """Runs the program once, and discards its results."""
         self.strategy.run(self.program)
         self.outfeed.dequeue()

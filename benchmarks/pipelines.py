@@ -7,14 +7,14 @@ from typing import Any
 
 
 def tiny() -> Any:
-    """4 x 4 float32, 64 bytes: what is measured is the iteration itself."""
+    """Returns elements of 4 x 4 float32, 64 bytes: their cost is the iteration itself."""
     import tensorflow as tf
 
     return tf.data.Dataset.from_tensors(tf.zeros([4, 4])).repeat()
 
 
 def converted(shape: list[int]) -> Any:
-    """Images as bytes, converted to floats, with labels: a copy's worth of work each."""
+    """Returns uint8 images, converted to floats, with labels: work like that of a copy."""
     import tensorflow as tf
 
     images = tf.zeros(shape, tf.uint8)
@@ -24,18 +24,18 @@ def converted(shape: list[int]) -> Any:
 
 
 def medium() -> Any:
-    """32 x 28 x 28 x 1 float32 and 32 labels: 100,480 bytes."""
+    """Returns elements of 32 x 28 x 28 x 1 float32 and 32 labels: 100,480 bytes."""
     return converted([32, 28, 28, 1])
 
 
 def large() -> Any:
-    """32 x 224 x 224 x 3 float32 and 32 labels: 19.3 MB."""
+    """Returns elements of 32 x 224 x 224 x 3 float32 and 32 labels: 19.3 MB."""
     return converted([32, 224, 224, 3])
 
 
 @functools.cache
 def records_folder(records: int, record_bytes: int) -> tempfile.TemporaryDirectory:
-    """Returns a folder with one TFRecord file; it goes with the process."""
+    """Returns a folder with one TFRecord file; it is deleted at the process's end."""
     import numpy as np
     import tensorflow as tf
 
@@ -48,7 +48,7 @@ def records_folder(records: int, record_bytes: int) -> tempfile.TemporaryDirecto
 
 
 def records(count: int = 2000, record_bytes: int = 100_000) -> Any:
-    """Records of 100 KB, read from a file that is in the page cache."""
+    """Returns records of 100 KB, read from a file that is in the page cache."""
     import tensorflow as tf
 
     path = Path(records_folder(count, record_bytes).name) / "data.tfrecord"

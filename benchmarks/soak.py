@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any
 
 ELEMENTS = 100_000_000
-REST_S = 0.02  # between two looks of the host, which are some ten thousand results
-GROWTH_BYTES = 64 << 20  # of what is sampled; 10^8 elements at one byte are more
+REST_S = 0.02  # between two dequeues of the host: some ten thousand results
+GROWTH_BYTES = 64 << 20  # allowed: a leak of one byte per element would be more
 
 
 def rss_bytes() -> int:
-    """Memory that this process holds now."""
+    """Returns the resident memory of this process."""
     fields = Path("/proc/self/statm").read_text().split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Soak:
-    """One run, with what was found."""
+    """A run: its queues, its program, and the counts of right and wrong numbers."""
 
     def __init__(self, elements: int) -> None:
         import tensorflow as tf
@@ -51,14 +51,14 @@ class Soak:
         self.memory: list[int] = []
 
     def body(self, count: Any, wrong: Any, number: Any) -> Any:
-        """One iteration: the device's own count and its mistakes are carried."""
+        """Compares an element with the device's count; carries the count and the errors."""
         import tensorflow as tf
 
         wrong += tf.cast(tf.not_equal(number, count), tf.int32)
         return count + 1, wrong, self.outfeed.enqueue(number)
 
     def take(self) -> None:
-        """The host's look: all that has come, compared with what must have come."""
+        """Dequeues all results on the host, and compares them with the expected numbers."""
         import numpy as np
 
         numbers = self.outfeed.dequeue().numpy()
@@ -67,7 +67,7 @@ class Soak:
         self.received += len(numbers)
 
     def run(self) -> bool:
-        """Runs it and prints what came of it. True if all was right."""
+        """Runs and prints the summary; returns whether everything was right."""
         results: list[Any] = []
 
         def execute() -> None:
@@ -87,7 +87,7 @@ class Soak:
         return self.report(seconds, *(int(value) for value in results))
 
     def take_and_sample(self) -> None:
-        """take(), and the memory, but for the first and the last part of the run."""
+        """Calls take(), and samples the memory except near the beginning and the end."""
         # In a thread other than the program's, dequeue() would not wait for its end.
         reader = threading.Thread(target=self.take)
         reader.start()
@@ -96,7 +96,7 @@ class Soak:
             self.memory.append(rss_bytes())
 
     def report(self, seconds: float, count: int, wrong: int) -> bool:
-        """The summary; True if there is nothing wrong in it."""
+        """Prints the summary; returns whether everything was right."""
         import tensorflow as tf
 
         low, high = min(self.memory, default=0), max(self.memory, default=0)

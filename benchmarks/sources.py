@@ -33,7 +33,7 @@ def make_table():
 
 
 def generated(path, columns):
-    """from_generator over iter_batches: what most programs do."""
+    """Returns from_generator over iter_batches, as most programs read Parquet."""
     file = pq.ParquetFile(path)
 
     def batches():

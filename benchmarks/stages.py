@@ -136,7 +136,7 @@ def burn(seconds: float) -> None:
 def measured_gain(
     stages: list[Planted], name: str, work: Callable[[float], None]
 ) -> float:
-    """Rate with the named stage at half its cost over the rate as it is, by turns."""
+    """Measures the gain in rate if the named stage costs half, by alternate runs."""
     from ipufeed.benchmark.advice.verify import gain_of
 
     halved = [
@@ -150,7 +150,7 @@ def measured_gain(
 
 
 def gain_with_probes(seconds: float) -> float | None:
-    """Rate with probes over the rate without, by turns; None if the runs are too short."""
+    """Measures the rate with probes over that without; None if the runs are too short."""
     from ipufeed import _native
     from ipufeed.benchmark.advice.verify import gain_of
     from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph

@@ -30,7 +30,7 @@ def asv(*arguments: str, home: str) -> str:
 
 
 def main() -> int:
-    """Checks, runs, and counts what has a value."""
+    """Runs each benchmark once; returns 1 if one has no value."""
     with tempfile.TemporaryDirectory() as home:
         asv("machine", "--yes", home=home)
         asv("check", "--python=same", home=home)

@@ -96,7 +96,7 @@ def git(clone: Path, *words: str) -> str:
 
 
 def commits(clone: Path, fraction: float) -> tuple[str, str, str]:
-    """HEAD, a commit with the same files, and one that is slower by `fraction`."""
+    """Makes a clone; returns HEAD, a commit of the same files, one slower by `fraction`."""
     git(ROOT, "clone", "--quiet", str(ROOT), str(clone))
     git(clone, "checkout", "--quiet", "-B", "main")
     base = git(clone, "rev-parse", "HEAD")
@@ -176,7 +176,7 @@ def continuous(folder: Path, config: Path, rounds: int, base: str, new: str) -> 
 
 
 def verdict(text: str) -> str:
-    """Red, green, or that asv found neither, from what `asv continuous` printed.
+    """Returns RED, GREEN or why neither, from what `asv continuous` printed.
 
     Its exit code is 1 for a slower commit and for one that did not run.
     """

@@ -115,7 +115,11 @@ def built(folder: Path) -> Path:
 
 
 def tried(python: str, wheel: Path) -> str:
-    """What the main job and the tests say in a fresh environment of this Python."""
+    """Runs the main job and the tests in a fresh environment of this Python.
+
+    Returns:
+        A line with the rate and the tests' summary, or with the failure.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         environment = {"PYTHONPATH": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

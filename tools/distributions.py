@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def installed() -> list[str]:
-    """The files that pip has installed of the wheel; none of an editable install."""
+    """Lists the files that pip installed from the wheel; none of an editable install."""
     files = importlib.metadata.files("ipufeed") or []
     return [str(file) for file in files if file.suffix != ".pyc"]
 

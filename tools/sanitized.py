@@ -4,11 +4,11 @@ Builds it with IPUFEED_SANITIZE into a temporary folder, puts it next to a copy 
 package, and measures datasets and runs programs in a process that has the sanitizer's
 run-time library preloaded. Exit code 0: built, and nothing was reported.
 
-Only `address` is run. ThreadSanitizer has to see both sides of every hand-over, and
-TensorFlow is not built with it: a tensor that one of TensorFlow's threads wrote and ours
-reads is reported, whatever lies between. The races that could be ours are looked for
-where no TensorFlow is in the way: tests/cc, in every test run. The library must build
-with `thread` all the same, for users of an instrumented TensorFlow.
+Only `address` is run. ThreadSanitizer must see both sides of every synchronisation, and
+TensorFlow is not built with it: a tensor that one of TensorFlow's threads wrote and one of
+ipufeed's reads is reported, however they synchronise. Races of ipufeed's own code are
+searched for without TensorFlow: tests/cc, in every test run. The library must build with
+`thread` all the same, for users of an instrumented TensorFlow.
 """
 
 import os
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 600.0
-BUILD_LIMIT_S = 1800.0  # ten minutes on two CPUs that others want, too
+BUILD_LIMIT_S = 1800.0  # ten minutes on two CPUs that other processes use, too
 
 PROGRAM = """
 import ipufeed
@@ -89,14 +89,14 @@ print("clean")
 
 
 def library_path(name: str) -> str:
-    """Where the compiler keeps one of its run-time libraries."""
+    """Returns the path of one of the compiler's run-time libraries."""
     command = [os.environ.get("CXX", "g++"), f"-print-file-name={name}"]
     path = subprocess.run(command, check=True, capture_output=True, text=True)
     return path.stdout.strip()
 
 
 def main() -> int:
-    """Builds, runs, and says what came of it."""
+    """Builds and runs under the sanitizer; prints the verdict."""
     sanitizer = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         build = [sys.executable, "setup.py", "--quiet", "build_ext"]

@@ -106,7 +106,7 @@ def portion(seed: int, first: int, count: int, hang_s: float, keep_going: bool) 
 
 
 def child(arguments: list[str], hang_s: float) -> subprocess.CompletedProcess[str]:
-    """A process that runs sequences. It ends by itself when a call hangs."""
+    """Runs sequences in a new process, which ends by itself when a call hangs."""
     return subprocess.run(
         [sys.executable, "-m", "call_sequences", f"--hang={hang_s}", *arguments],
         capture_output=True,

@@ -33,12 +33,12 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """Of the repeats."""
+        """The median of the repeats."""
         return float(np.median(self.values))
 
     @property
     def quartiles(self) -> tuple[float, float]:
-        """Lower and upper."""
+        """The lower and the upper quartile of the repeats."""
         low, high = np.percentile(self.values, [25, 75])
         return float(low), float(high)
 
@@ -61,7 +61,7 @@ class Group:
 
 
 def number(value: float) -> str:
-    """Three significant digits."""
+    """Returns the text of a number with three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 0.001 else f"{value:.2e}"

@@ -29,7 +29,7 @@ tf.data with its own decoder."""
 
 
 def measure(quick: bool) -> Group:
-    """All frameworks that are installed."""
+    """Measures all frameworks that are installed."""
     repeats, seconds = (1, 2.0) if quick else (5, 5.0)
     there = {
         job: name
@@ -76,7 +76,7 @@ def run(job: str, folder: str, seconds: float) -> dict:
 
 
 def write_images(folder: Path, files: int = FILES) -> None:
-    """Smooth noise, which JPEG makes as small as a photograph."""
+    """Writes JPEGs of smooth noise, which are as small as those of photographs."""
     import tensorflow as tf
 
     generator = np.random.default_rng(1)

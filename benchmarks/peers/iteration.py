@@ -4,13 +4,11 @@ import contextlib
 import functools
 import importlib.util
 import io
-import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks import pipelines
-from benchmarks.iterate import Cost, bare, loop, through
+from benchmarks.iterate import Cost, bare, drained, loop, through, timed
 from benchmarks.peers import Figure, Group
 
 ABOUT = """Time and CPU time of the whole process for an element, after a warm-up of a
@@ -20,7 +18,7 @@ tf.function stay inside TensorFlow and give nothing to the caller."""
 
 
 def measure(quick: bool) -> Group:
-    """All ways, on tiny and on medium elements."""
+    """Measures all ways, on tiny and on medium elements."""
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
 
     repeats = 3 if quick else 9
@@ -51,7 +49,7 @@ TFDS = ("tensorflow_datasets", "pandas")
 
 
 def all_ways() -> tuple[dict[str, Way], list[str]]:
-    """By name, and what is not installed."""
+    """Returns the ways by name, and how to install the missing ones."""
     ways: dict[str, Way] = {
         "ipufeed": through,
         "bare C++ loop": bare,
@@ -61,7 +59,7 @@ def all_ways() -> tuple[dict[str, Way], list[str]]:
         "dataset.reduce": reduced,
     }
     missing = []
-    # Its table is one of pandas, which it does not ask for.
+    # tfds.benchmark needs pandas for its table, and does not install it.
     if any(importlib.util.find_spec(each) is None for each in TFDS):
         missing.append("tfds.benchmark: pip install tensorflow-datasets pandas")
     else:
@@ -69,32 +67,14 @@ def all_ways() -> tuple[dict[str, Way], list[str]]:
     return ways, missing
 
 
-def timed(run: Callable[[], Any], elements: int) -> Cost:
-    """Of one call."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    run()
-    return Cost(
-        wall=(time.perf_counter() - wall) / elements,
-        cpu=(time.process_time() - cpu) / elements,
-    )
-
-
 def numpy_loop(dataset: Any, elements: int) -> Cost:
-    """Python, with NumPy arrays instead of tensors."""
-    iterator = dataset.as_numpy_iterator()
-    for _ in itertools.islice(iterator, elements // 10):
-        pass
-
-    def run() -> None:
-        for _ in itertools.islice(iterator, elements):
-            pass
-
-    return timed(run, elements)
+    """Measures a Python loop with NumPy arrays instead of tensors."""
+    return drained(dataset.as_numpy_iterator(), elements)
 
 
 @functools.cache
 def summing() -> Any:
-    """AutoGraph's loop over a dataset, which takes one number of each element."""
+    """Returns AutoGraph's loop over a dataset, which sums a number of each element."""
     import tensorflow as tf
 
     @tf.function
@@ -109,7 +89,7 @@ def summing() -> Any:
 
 
 def function_loop(dataset: Any, elements: int) -> Cost:
-    """The loop of a tf.function."""
+    """Measures the loop of a tf.function."""
     run = summing()
     run(dataset.take(max(1, elements // 10)))
     part = dataset.take(elements)
@@ -117,7 +97,7 @@ def function_loop(dataset: Any, elements: int) -> Cost:
 
 
 def reduced(dataset: Any, elements: int) -> Cost:
-    """TensorFlow's own loop in C++, with a function call for each element."""
+    """Measures `reduce`: TensorFlow's C++ loop, with a function call for each element."""
     import tensorflow as tf
 
     def run(count: int) -> Any:
@@ -129,7 +109,7 @@ def reduced(dataset: Any, elements: int) -> Cost:
 
 
 def tfds_benchmark(dataset: Any, elements: int) -> Cost:
-    """TensorFlow Datasets' own benchmark, without its table."""
+    """Measures by TensorFlow Datasets' own benchmark, without its table."""
     import tensorflow_datasets as tfds
 
     part = dataset.take(elements)

@@ -78,5 +78,5 @@ def picture(group: Group) -> str:
 
 
 def scaled(value: float, low: float, high: float) -> float:
-    """In [0, 1], by its logarithm."""
+    """Returns the place of a value on a logarithmic axis: 0 for `low`, 1 for `high`."""
     return math.log(value / low) / math.log(high / low)

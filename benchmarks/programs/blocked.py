@@ -23,7 +23,7 @@ LONG_S = 3600.0  # until the next element of a dataset that gives none
 
 
 def percent() -> float:
-    """CPU of this process over the window, after what came before has settled."""
+    """Returns the CPU time of this process over a window, in percent of a core."""
     time.sleep(SETTLE_S)
     wall, cpu = time.monotonic(), time.process_time()
     time.sleep(WINDOW_S)
@@ -31,7 +31,7 @@ def percent() -> float:
 
 
 def while_blocked(work: Callable[[], Any], release: Callable[[], Any]) -> float:
-    """percent() while a thread is in `work`, which `release` ends."""
+    """Returns percent() while a thread is in `work`, which `release` ends."""
     import tensorflow as tf
 
     def run() -> None:
@@ -49,7 +49,7 @@ def while_blocked(work: Callable[[], Any], release: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    """One line for each repeat, with a number for each way to wait."""
+    """Prints a line for each repeat, with a number for each way to wait."""
     import tensorflow as tf
 
     from ipufeed import _native

@@ -2,8 +2,8 @@
 
     python -m benchmarks.programs.four_ipus REPEATS
 
-Each program takes 300 elements that its dataset gives at 1 ms each, sleeping. What the
-four of them share, a lock or a pool, would make them slower than one.
+Each program takes 300 elements that its dataset gives at 1 ms each, sleeping. A lock
+or a pool that all four share would make them slower than one.
 """
 
 import sys
@@ -16,7 +16,7 @@ IPUS = 4
 
 
 def main() -> None:
-    """One line for each repeat: one, four."""
+    """Prints a line for each repeat: the seconds of one program, and of four."""
     import ipufeed
     from ipufeed.queues import IPUOutfeedQueue
 

@@ -20,7 +20,7 @@ HIDDEN = 256
 
 
 def compile_to(path: str) -> None:
-    """An MLP in a loop between two queues."""
+    """Compiles an MLP in a loop between two queues to a file."""
     random = np.random.default_rng(1)
     shapes = [(784, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, 10)]
     weights = [

@@ -12,25 +12,26 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.feeds import seconds
+
 COUNT = 2
 REPEATS = 7
-# float32 elements: the collectives of one repeat
+# Number of float32 elements -> collectives in one repeat.
 SIZES = {1: 200, 1 << 20: 10}
 
 
 def cluster(addresses: list[str], index: int) -> str:
-    """TF_CONFIG of a process."""
+    """Returns the TF_CONFIG of a process."""
     return json.dumps(
         {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
     )
 
 
 def program(elements: int, count: int, reduces: bool) -> Callable[[], Any]:
-    """A loop of `count` steps on the IPU, each with a sum over the processes or without."""
+    """Returns a loop of `count` steps on the IPU; each may sum over the processes."""
     import tensorflow as tf
 
     import ipufeed as ipu
@@ -48,7 +49,7 @@ def program(elements: int, count: int, reduces: bool) -> Callable[[], Any]:
 
 
 def bare(server: Any, elements: int, count: int, index: int) -> Callable[[], Any]:
-    """`count` reductions through a session of the server."""
+    """Returns a call of `count` reductions through a session of the server."""
     import numpy as np
     import tensorflow as tf
 
@@ -84,13 +85,6 @@ def session_config() -> Any:
     config = tf.compat.v1.ConfigProto(device_count={"CPU": 1, "IPU": 0})
     config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
     return config
-
-
-def seconds(run: Callable[[], Any]) -> float:
-    """Measures the time of one run."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def measure(index: int, addresses: list[str]) -> None:

@@ -18,7 +18,7 @@ BATCH = 16
 
 
 def mlp() -> tuple[Any, Any]:
-    """784-256-256-10 units: the shape of an element's image, and the forward pass."""
+    """Returns an MLP of 784-256-256-10 units: the shape of its input, its forward pass."""
     import tensorflow as tf
 
     sizes = [784, 256, 256, 10]
@@ -37,7 +37,10 @@ def mlp() -> tuple[Any, Any]:
 
 
 def resnet() -> tuple[Any, Any]:
-    """13 convolutions in six residual blocks, two of which project; 16x16x3 images."""
+    """Returns a ResNet of 13 convolutions: the shape of its input, its forward pass.
+
+    It has six residual blocks, two of which project.
+    """
     import tensorflow as tf
 
     def kernel(*shape: int) -> Any:
@@ -74,7 +77,7 @@ def resnet() -> tuple[Any, Any]:
 
 
 def main() -> None:
-    """Starts the loop once."""
+    """Starts the loop once, and prints its times."""
     model, folder = sys.argv[1:]
     os.environ["TF_POPLAR_FLAGS"] = f"--executable_cache_path={folder}"
 

@@ -45,11 +45,11 @@ class Curve:
         return sorted(self.points)
 
     def median(self, x: float) -> float:
-        """Of the repeats."""
+        """Returns the median of the repeats at an amount of work."""
         return float(np.median(self.points[x]))
 
     def quartiles(self, x: float) -> tuple[float, float]:
-        """Lower and upper."""
+        """Returns the lower and the upper quartile of the repeats."""
         low, high = np.percentile(self.points[x], [25, 75])
         return float(low), float(high)
 

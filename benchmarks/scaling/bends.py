@@ -1,8 +1,7 @@
 """Where a curve bends, as sentences.
 
-A curve is cut where its slope on two logarithmic axes changes its kind: it falls, is flat,
-or grows. What is within the quartiles of its neighbour, or changes less than a fifth, is
-flat.
+A curve is cut where its kind changes on two logarithmic axes: it falls, is flat, or grows.
+A step is flat if the quartiles of its ends overlap, or the change is less than a fifth.
 """
 
 import itertools
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 from benchmarks.peers import number
 from benchmarks.scaling import Axis, Curve
 
-FLAT = 1.2  # a ratio of neighbours that does not count
-# Nor is a slope below this one, between points that are far apart, up to that ratio.
+FLAT = 1.2  # ratios of neighbours below this are flat
+# So are ratios below MOST_FLAT if the slope is below FLAT_POWER: of points far apart.
 FLAT_POWER, MOST_FLAT = 0.25, 1.5
-PROPORTIONAL = (0.8, 1.25)  # slopes that are called so
+PROPORTIONAL = (0.8, 1.25)  # slopes that are called proportional
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,8 @@ class Segment:
     Attributes:
         kind: "falls", "flat" or "grows".
         begin: The amount of work where it begins.
-        end: And where it ends.
-        power: The slope from begin to end on logarithmic axes: 1 is in proportion.
+        end: The amount of work where it ends.
+        power: The slope from begin to end on logarithmic axes; 1: in proportion.
     """
 
     kind: str
@@ -57,7 +56,7 @@ def within(ratio: float, factor: float) -> bool:
 
 
 def kind(curve: Curve, a: float, b: float) -> str:
-    """Of the step from one point to the next."""
+    """Returns whether a curve "falls", is "flat" or "grows" from a point to the next."""
     ratio = curve.median(b) / curve.median(a)
     (low_a, high_a), (low_b, high_b) = curve.quartiles(a), curve.quartiles(b)
     overlap = low_a <= high_b and low_b <= high_a
@@ -70,7 +69,7 @@ def kind(curve: Curve, a: float, b: float) -> str:
 
 
 def sentences(axis: Axis) -> list[str]:
-    """One for each part of each plotted curve, then the findings of the axis."""
+    """Returns a sentence for each part of each plotted curve, and the axis's findings."""
     found = []
     for curve in axis.plotted:
         for index, segment in enumerate(segments(curve)):
@@ -111,7 +110,7 @@ def pace(segment: Segment) -> str:
 
 
 def busy_cpus(axis: Axis, curve: Curve, x: float) -> float | None:
-    """CPU time by wall time of a way; None where no CPU time was measured."""
+    """Returns CPU time by wall time of a way; None if no CPU time was measured."""
     for other in axis.curves:
         if (other.what, other.figure, curve.figure) == (curve.what, "CPU", "wall"):
             return other.median(x) / curve.median(x)

@@ -3,9 +3,7 @@
 What slows the machine down for a while then slows down all of them.
 """
 
-import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from benchmarks.iterate import Cost
 from benchmarks.scaling import Curve
@@ -15,7 +13,7 @@ MICRO = 1e6
 
 
 def in_turns(ways: Mapping[str, Mapping[float, Run]], repeats: int) -> list[Curve]:
-    """Wall and CPU time of each way at each point, in microseconds.
+    """Measures wall and CPU time of each way at each point, in microseconds.
 
     Args:
         ways: By name, a call for each amount of work.
@@ -48,13 +46,3 @@ def curves(what: str, points: Mapping[float, list[Cost]]) -> list[Curve]:
         if field != "copy" or any(any(each) for each in values.values()):
             found.append(Curve(what, figure, "us", values))
     return found
-
-
-def timed(call: Callable[[], Any], count: int) -> Cost:
-    """One call, for each of its `count` elements."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    call()
-    return Cost(
-        wall=(time.perf_counter() - wall) / count,
-        cpu=(time.process_time() - cpu) / count,
-    )

@@ -109,7 +109,7 @@ def missed_by(row: Row) -> float:
 
 
 def missed_twofold(row: Row) -> bool:
-    """Further off than a busy machine explains."""
+    """Whether a row misses its target by more than a busy machine explains: twofold."""
     if row.sense == "at most":
         return min(row.values) > 2 * row.slack * row.reach
     return row.sense == "at least" and max(row.values) < row.reach / row.slack / 2

@@ -22,11 +22,10 @@ TESTS_FAILED = 1  # of pytest's exit codes
 
 
 def rows(quick: bool) -> list[Row]:
-    """A row for each file of such tests, and one for each claim that did not always hold.
+    """Returns a row for each file of such tests, and for each claim that failed once.
 
-    A wrong program fails its claim in all rounds, which is a gross fault; a disturbance
-    does in some. With `quick`, which asks for gross faults only, the second and the third
-    round are of the claims that have not held yet.
+    A wrong program fails its claim in all rounds; a disturbance of the machine in some.
+    With `quick` the second and the third round are of the claims that have not held yet.
     """
     rounds = [run(())]
     while len(rounds) < (3 if quick else 5):
@@ -67,7 +66,7 @@ def run(claims: Iterable[str]) -> dict[str, bool]:
 
 
 def verdicts(report: str) -> dict[str, bool]:
-    """Of each test of a JUnit report whether it passed, by its name for pytest."""
+    """Returns the name for pytest -> whether the test passed, from a JUnit report."""
     found = {}
     for case in ElementTree.fromstring(report).iter("testcase"):
         if case.find("skipped") is None:
@@ -78,7 +77,7 @@ def verdicts(report: str) -> dict[str, bool]:
 
 
 def rows_of(rounds: list[Mapping[str, bool]]) -> list[Row]:
-    """The rows of rounds; a claim's values are 1 where it held and 0 where it did not."""
+    """Returns the rows of rounds; a claim's value is 1 where it held, else 0."""
     claims = sorted({name for each in rounds for name in each})
     found = []
     for file, group in itertools.groupby(claims, lambda name: name.partition("::")[0]):

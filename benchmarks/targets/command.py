@@ -8,7 +8,7 @@ from benchmarks.targets import Row, row
 
 
 def rows(quick: bool) -> list[Row]:
-    """`--help`, from the shell's point of view."""
+    """Measures `--help`, as a process of its own."""
     command = [sys.executable, "-m", "ipufeed.benchmark", "--help"]
     values = []
     for _ in range(5 if quick else 15):

@@ -11,7 +11,7 @@ PERIOD_S = 5e-3
 
 
 def rows(quick: bool) -> list[Row]:
-    """All of them; TensorFlow runs in this process."""
+    """Measures all rows; TensorFlow runs in this process."""
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
 
     return [
@@ -22,7 +22,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def free(repeats: int) -> list[Row]:
-    """A source that is never late, at three step times, and what the hand-over takes."""
+    """Measures a free source at three step times, and the time of passing an element on."""
     from ipufeed.benchmark.device.free_source import measure_free_source
     from ipufeed.benchmark.device.settings import DeviceSettings
 

@@ -2,8 +2,6 @@
 
 import json
 import operator
-import subprocess
-import sys
 import tempfile
 from typing import Any
 
@@ -14,7 +12,7 @@ MODELS = {"mlp": "MLP 784-256-256-10", "resnet": "small ResNet of 13 convolution
 
 
 def rows(quick: bool) -> list[Row]:
-    """Each start is a process: quickly one pair of the MLP, else three of each model."""
+    """Measures starts, each a process: quickly a pair of the MLP, else three per model."""
     found = []
     for model in ["mlp"] if quick else MODELS:
         found += starts(model, 1 if quick else 3)
@@ -23,14 +21,8 @@ def rows(quick: bool) -> list[Row]:
 
 
 def whole_graph(runs: int) -> list[Row]:
-    """A version 1 graph without `ipu_compiler.compile`, next to the same one with it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.programs.whole_graph", str(runs)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
+    """Measures a version 1 graph without `ipu_compiler.compile`, and the same with it."""
+    found: dict[str, Any] = json.loads(child.output("programs.whole_graph", str(runs)))
     assert found["operations"] >= 50
     return [
         row(
@@ -53,14 +45,9 @@ def whole_graph(runs: int) -> list[Row]:
 
 
 def start(model: str, folder: str) -> dict[str, Any]:
-    """A process that starts a training loop."""
-    done = subprocess.run(
-        child.command("programs.warm_start", model, folder),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    result: dict[str, Any] = json.loads(done.stdout)
+    """Starts a training loop in a new process; returns the times that it prints."""
+    text = child.output("programs.warm_start", model, folder)
+    result: dict[str, Any] = json.loads(text)
     return result
 
 
@@ -97,14 +84,9 @@ def starts(model: str, repeats: int) -> list[Row]:
 
 
 def saved_call(mode: str, path: str) -> dict[str, Any]:
-    """A process that calls a program in a file."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.programs.saved_call", mode, path, "1000"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    result: dict[str, Any] = json.loads(done.stdout)
+    """Calls a program in a file, in a new process; returns the times that it prints."""
+    text = child.output("programs.saved_call", mode, path, "1000")
+    result: dict[str, Any] = json.loads(text)
     return result
 
 

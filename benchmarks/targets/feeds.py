@@ -5,15 +5,13 @@ benchmarks.programs counts all of its process, four_ipus configures the device.
 """
 
 import operator
-import subprocess
-import sys
 
-from benchmarks import feeds
+from benchmarks import child, feeds
 from benchmarks.targets import Row, comparison, row
 
 
 def rows(quick: bool) -> list[Row]:
-    """All of them; TensorFlow runs in this process."""
+    """Measures all rows; TensorFlow runs in this process."""
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
 
     repeats = 3 if quick else 11
@@ -77,7 +75,7 @@ def training(repeats: int, steps: int) -> list[Row]:
 
 
 def latency(results: int) -> Row:
-    """Each result is a value of its own: the median is the p50."""
+    """Measures the latency of each result, as a value: the median is the p50."""
     values = [1e6 * value for value in feeds.result_latencies(results)]
     return row(
         "outfeed, from enqueue to a thread that sleeps in stream(), p50",
@@ -102,23 +100,15 @@ def scalars(repeats: int, results: int) -> list[Row]:
 
 
 def numbers(module: str, repeats: int) -> list[list[float]]:
-    """What a module prints: a line of numbers for each repeat; given as columns."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, str(repeats)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60.0 * (repeats + 2),
-    )
-    lines = [
-        [float(text) for text in line.split()] for line in done.stdout.splitlines()
-    ]
+    """Runs a module that prints a line of numbers for each repeat; returns the columns."""
+    text = child.output(module, str(repeats), timeout_s=60.0 * (repeats + 2))
+    lines = [[float(each) for each in line.split()] for line in text.splitlines()]
     return [list(column) for column in zip(*lines, strict=True)]
 
 
 def four_ipus(repeats: int) -> list[Row]:
-    """Four programs, each fed at 1 ms per element, against one."""
-    one, four = numbers("benchmarks.programs.four_ipus", repeats)
+    """Measures four programs at once against one, each fed at 1 ms per element."""
+    one, four = numbers("programs.four_ipus", repeats)
     return [
         comparison(
             "four IPUs fed at 1 ms per element: time against that of one",
@@ -140,7 +130,7 @@ def blocked(repeats: int) -> list[Row]:
         "feeder, full infeed",
         "thread in stream(), no result",
     )
-    columns = numbers("benchmarks.programs.blocked", repeats)
+    columns = numbers("programs.blocked", repeats)
     return [
         row(f"blocked: {name}: CPU of the process", "at most", 5, "% of a core", values)
         for name, values in zip(names, columns, strict=True)

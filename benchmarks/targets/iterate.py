@@ -33,7 +33,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def tiny(repeats: int, elements: int) -> list[Row]:
-    """4x4 float32, against a Python loop and against the bare loop."""
+    """Measures elements of 4x4 float32 against a Python loop and the bare loop."""
     dataset = pipelines.tiny()
     ours, floor, python = [], [], []
     for _ in range(repeats):
@@ -112,7 +112,7 @@ def sized(name: str, dataset: Any, repeats: int, elements: int) -> list[Row]:
 
 
 def records(repeats: int, elements: int) -> list[Row]:
-    """A reader whose records must really be read, on its own and behind a prefetch."""
+    """Measures a reader of records, alone and behind a prefetch."""
     alone = pipelines.records()
     ours, drained = [], []
     for _ in range(repeats):
@@ -143,7 +143,7 @@ for _ in range({repeats}):
 
 
 def waiting(repeats: int) -> list[Row]:
-    """A producer of 1 ms per element: what waiting for it costs, above the bare loop."""
+    """Measures the CPU time of waiting for a producer of 1 ms per element."""
     done = subprocess.run(
         [sys.executable, "-c", _WAITING.format(repeats=repeats)],
         check=True,

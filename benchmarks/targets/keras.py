@@ -18,7 +18,7 @@ EVERY_STEP = 0.45  # with callbacks of every step, at 100
 
 
 def rows(quick: bool) -> list[Row]:
-    """All of them; TensorFlow runs in this process."""
+    """Measures all rows; TensorFlow runs in this process."""
     import ipufeed as ipu
 
     strategy = ipu.IPUStrategy()
@@ -58,7 +58,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def starved_share(repeats: int) -> Row:
-    """A fit of steps of 2 ms over data of 4 ms, and `--through device` of the same."""
+    """Compares the starved share of a fit with that of `--through device`: 2 ms of 4 ms."""
     import keras
     import tensorflow as tf
 

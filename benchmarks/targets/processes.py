@@ -2,14 +2,13 @@
 
 import json
 import operator
-import subprocess
-import sys
 
+from benchmarks import child
 from benchmarks.targets import Row, comparison, row
 
 
 def rows(quick: bool) -> list[Row]:
-    """All-reduces of 4 bytes and of 4 MiB."""
+    """Measures all-reduces of 4 bytes and of 4 MiB."""
     found: dict[str, dict[str, list[float]]] = {}
     for _ in range(1 if quick else 3):
         for size, times in measured().items():
@@ -23,14 +22,9 @@ def rows(quick: bool) -> list[Row]:
 
 
 def measured() -> dict[str, dict[str, list[float]]]:
-    """Seconds of a collective by bytes, of ipufeed and bare."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.programs.two_processes"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    result: dict[str, dict[str, list[float]]] = json.loads(done.stdout)
+    """Returns size in bytes -> "ipufeed" or "bare" -> seconds of each repeat."""
+    text = child.output("programs.two_processes")
+    result: dict[str, dict[str, list[float]]] = json.loads(text)
     return result
 
 

@@ -17,7 +17,7 @@ SMALL, LARGE = 1, 1 << 18  # float32: 4 bytes, 1 MiB
 
 
 def rows(quick: bool) -> list[Row]:
-    """All-reduces of 4 bytes and 1 MiB in a loop, less the loop without them."""
+    """Measures all-reduces of 4 bytes and 1 MiB in a loop, less the loop without them."""
     config = IPUConfig()
     config.auto_select_ipus = REPLICAS
     config.configure_ipu_system()

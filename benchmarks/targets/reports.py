@@ -12,7 +12,7 @@ ELEMENTS = 10**6
 
 
 def rows(quick: bool) -> list[Row]:
-    """From the stamps of a run to each of its files."""
+    """Measures the time from the stamps of a run to each of its files."""
     repeats = 3 if quick else 11
     taken: dict[str, list[float]] = {name: [] for name in ("all", "html", "parquet")}
     taken["trace"] = []

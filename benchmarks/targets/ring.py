@@ -13,13 +13,13 @@ import numpy as np
 from benchmarks import native
 from benchmarks.targets import Row, row
 
-# Of the bare ping-pong with two lines, where the bounds were set. A virtual machine whose
-# CPUs come to lie further apart has more of it, and all of the ring's times with it.
+# The round trip over two cache lines on the machine where the bounds were set. On a virtual
+# machine whose CPUs are further apart it is longer, and so are all times of the ring.
 BARE_NS = 65.0
 
 
 def rows(quick: bool) -> list[Row]:
-    """Streams, round trips, and the processor time of a slow writer."""
+    """Measures streams, round trips, and the CPU time of a slow writer."""
     native.ring_bench.cache_clear()  # they may be measured again
     found = native.ring_bench(7 if quick else 25)
     cases, ratios = found["cases"], found["ratios"]

@@ -14,7 +14,7 @@ RECORDS, RECORD_BYTES = 200_000, 1000
 
 
 def rows(quick: bool) -> list[Row]:
-    """Checking records against reading them; row groups against a generator."""
+    """Measures checking records against reading them, row groups against a generator."""
     repeats = 5 if quick else 15
     with tempfile.TemporaryDirectory() as name:
         return [checking(Path(name), repeats), reading(Path(name), repeats)]

@@ -25,7 +25,7 @@ MORE_OF_A_LOOP = "    the same of a loop, against one copy of the variables"
 
 
 def rows(quick: bool) -> list[Row]:
-    """All of them; TensorFlow runs in this process."""
+    """Measures all rows; TensorFlow runs in this process."""
     import ipufeed as ipu
 
     strategy = ipu.IPUStrategy()
@@ -73,7 +73,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def program(strategy: Any, outfeed: Any, loop: bool) -> Callable[[], Any]:
-    """One that writes to all its variables, and perhaps enqueues a number."""
+    """Returns a program that writes to all its variables, and may enqueue a number."""
     import tensorflow as tf
 
     with strategy.scope():

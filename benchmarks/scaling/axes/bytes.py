@@ -18,7 +18,7 @@ DEPTH_BYTES = 1 << 28  # of a ring, as long as it has 3 slots
 
 
 def measure(quick: bool) -> Axis:
-    """All ways at all sizes."""
+    """Measures all ways at all sizes."""
     import ipufeed  # noqa: F401, I001 (before TensorFlow's first op)
     import tensorflow as tf
 

@@ -4,19 +4,19 @@ import functools
 from typing import Any
 
 from benchmarks import feeds
-from benchmarks.iterate import bare, through
+from benchmarks.iterate import bare, through, timed
 from benchmarks.scaling import Axis
-from benchmarks.scaling.turns import in_turns, timed
+from benchmarks.scaling.turns import in_turns
 
-ABOUT = """An element of 1 to 64 tensors of 64 bytes, again and again. "measuring op" is the
+ABOUT = """One element of 1 to 64 tensors of 64 bytes, repeated. "measuring op" is the
 feeder, the ring and the consumer; the bare loop is GetNext in C++ on the same dataset; the
 infeed is that of a compiled loop, which copies the tensors into the program. Time for each
 element; CPU time is that of the whole process."""
-EACH = "each tensor of an element is taken, passed on and released on its own"
+EACH = "each tensor of an element is taken, passed on and released separately"
 
 
 def measure(quick: bool) -> Axis:
-    """All ways at all numbers of components."""
+    """Measures all ways at all numbers of components."""
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
 
     numbers = (1, 8, 64) if quick else (1, 2, 4, 8, 16, 32, 64)
@@ -45,7 +45,7 @@ def measure(quick: bool) -> Axis:
 
 
 def dataset_of(components: int) -> Any:
-    """Tuples of tensors; AUTOTUNE, whose hand-over takes longer than all else, is off."""
+    """Returns tuples of tensors, without AUTOTUNE, which would cost more than all else."""
     import tensorflow as tf
 
     return feeds.source(tuple(tf.zeros([4, 4]) for _ in range(components)))

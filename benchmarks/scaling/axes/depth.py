@@ -13,7 +13,7 @@ WAKES = "the two threads wait for each other less often"
 
 
 def measure(quick: bool) -> Axis:
-    """Both sizes at all depths."""
+    """Measures both sizes at all depths."""
     import ipufeed  # noqa: F401, I001 (before TensorFlow's first op)
     import tensorflow as tf
 

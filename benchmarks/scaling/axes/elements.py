@@ -1,13 +1,13 @@
 """Runs of 10^3 to 10^7 elements."""
 
 import functools
-from pathlib import Path
 
 from benchmarks import feeds
 from benchmarks.iterate import bare, through
 from benchmarks.scaling import Axis, size
 from benchmarks.scaling.axes.components import infeed_run
 from benchmarks.scaling.turns import in_turns
+from benchmarks.soak import rss_bytes
 
 ABOUT = """A thousand to ten million elements of 64 bytes in one run, of the measuring op,
 of the bare loop, and of a compiled loop that takes them from an infeed. Time for each
@@ -16,7 +16,7 @@ INFEED = "infeed of a program"
 
 
 def measure(quick: bool) -> Axis:
-    """All ways at all numbers; then what the longest loop has left in memory."""
+    """Measures all ways at all numbers, then the memory after the longest loop."""
     import ipufeed  # noqa: F401, I001 (before TensorFlow's first op)
     import tensorflow as tf
 
@@ -28,9 +28,9 @@ def measure(quick: bool) -> Axis:
         INFEED: {x: infeed_run(source, x) for x in numbers},
     }
     curves = in_turns(ways, 2 if quick else 5)
-    before = resident_bytes()
+    before = rss_bytes()
     ways[INFEED][numbers[-1]]()
-    grown = max(0, resident_bytes() - before)
+    grown = max(0, rss_bytes() - before)
     return Axis(
         "Elements of a run",
         ABOUT,
@@ -42,9 +42,3 @@ def measure(quick: bool) -> Axis:
             f"loop took {numbers[-1]:,} elements, after loops of as many."
         ],
     )
-
-
-def resident_bytes() -> int:
-    """Of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096

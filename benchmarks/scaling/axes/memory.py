@@ -9,7 +9,7 @@ from benchmarks import feeds
 from benchmarks.peers import number
 from benchmarks.scaling import Axis, Curve, size
 from benchmarks.scaling.apart import apart
-from benchmarks.scaling.axes.elements import resident_bytes
+from benchmarks.soak import rss_bytes
 
 MIB = 1 << 20
 ABOUT = """An infeed reads ahead until its ring is full, of elements that each have memory
@@ -24,7 +24,7 @@ RING, LIST = "ring", "list"
 
 
 def measure(quick: bool) -> Axis:
-    """All depths at all sizes, and the lines through them."""
+    """Measures all depths at all sizes, and fits a line to each."""
     sizes = (MIB,) if quick else (MIB, 4 * MIB)
     depths = (1, 128) if quick else (1, 16, 64, 255)
     points = [
@@ -85,12 +85,12 @@ def grown_bytes(way: str, depth: int, element_bytes: int) -> int:
 
     fill(4, 64)
     listed = [list(distinct_elements(64).take(4))]
-    before = resident_bytes()
+    before = rss_bytes()
     if way == RING:
         fill(depth, element_bytes)
     else:
         listed.append(list(distinct_elements(element_bytes).take(depth)))
-    return resident_bytes() - before
+    return rss_bytes() - before
 
 
 def distinct_elements(element_bytes: int) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks import feeds
-from benchmarks.iterate import Cost
+from benchmarks.iterate import Cost, timed
 from benchmarks.scaling import Axis, turns
 
 ABOUT = """A compiled loop of 1 to 16 replicas, each a thread on an IPU of its own. "an
@@ -16,7 +16,7 @@ FEED, SMALL, LARGE = "an element each", "all-reduce of 64 bytes", "all-reduce of
 
 
 def measure(quick: bool) -> Axis:
-    """Each number of replicas is configured, compiled and measured in each repeat."""
+    """Configures, compiles and measures each number of replicas in each repeat."""
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
 
     numbers = (1, 2, 8) if quick else (1, 2, 4, 8, 16)
@@ -44,7 +44,7 @@ def measure(quick: bool) -> Axis:
 
 
 def costs(replicas: int, counts: tuple[int, int, int]) -> dict[str, Cost]:
-    """Of the three programs, with this number of replicas."""
+    """Measures the three programs with this number of replicas."""
     import tensorflow as tf
 
     from ipufeed.device.config.config import IPUConfig
@@ -62,6 +62,6 @@ def costs(replicas: int, counts: tuple[int, int, int]) -> dict[str, Cost]:
     found = {}
     for count, (what, run) in zip(counts, programs.items(), strict=True):
         run(max(1, count // 10))
-        found[what] = turns.timed(lambda run=run, count=count: run(count), count)
+        found[what] = timed(lambda run=run, count=count: run(count), count)
     _ = queue.deleter
     return found

@@ -5,7 +5,7 @@ from typing import Any
 
 import ipufeed  # noqa: F401 (before TensorFlow's first op)
 from benchmarks import feeds
-from benchmarks.iterate import Cost
+from benchmarks.iterate import Cost, timed
 from benchmarks.pipeline_stages import Stages
 from benchmarks.scaling import Axis, turns
 
@@ -20,7 +20,7 @@ WAITING, ADDING = "stages of 2 ms", "stages that add"
 
 
 def measure(quick: bool) -> Axis:
-    """Each number of stages is configured, compiled and measured in each repeat."""
+    """Configures, compiles and measures each number of stages in each repeat."""
     numbers = (1, 2, 4) if quick else (1, 2, 4, 8)  # devices have a power of two
     repeats = 2 if quick else 9
     found: dict[str, dict[float, list[Cost]]] = {
@@ -46,9 +46,9 @@ def cost(stages: int, count: int, repeat: int, seconds: float = 0.0) -> Cost:
     """Returns the cost of a slot of the schedule: the mean over one program."""
     if stages == 1:
         alone = loop_of_one(seconds)
-        return turns.timed(lambda: alone(count * repeat), count * repeat)
+        return timed(lambda: alone(count * repeat), count * repeat)
     several = Stages(seconds=seconds, count=count, repeat=repeat, stages=stages)
-    return turns.timed(several.run, several.slots)
+    return timed(several.run, several.slots)
 
 
 def loop_of_one(seconds: float) -> Any:

@@ -17,7 +17,7 @@ SLEEP, BURN = "2 ms asleep", "1 ms of arithmetic"
 
 
 def measure(quick: bool) -> Axis:
-    """All clusters run at the same time; a worker that is not read from stands still."""
+    """Measures all clusters, which run at the same time: unread workers do no work."""
     import ipufeed  # noqa: F401 (before TensorFlow's first op)
     from ipufeed.benchmark.scaleout.cluster import Cluster
 
