@@ -117,7 +117,7 @@ MODULES: dict[str, dict[str, str]] = {
     | _at(_STRATEGIES, "PopDistExtendedV1 PopDistStrategy"),
     "eager": {},
     "eager.backprop": _at(
-        "parallel.optimizers.captured",
+        "parallel.optimizers.gradient_capture",
         "GradientCaptureContext GradientCaptureTape num_gradient_collection_tapes",
     ),
     "gradient_accumulation": _REDUCTION_METHOD,
@@ -186,7 +186,7 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "ops.functional_ops": _at("ops.functional_ops", "outlined_function"),
     "ops.grad_util_ops": _at(
-        "parallel.optimizers.captured", "capture_upstream_gradients"
+        "parallel.optimizers.gradient_capture", "capture_upstream_gradients"
     ),
     "ops.image_ops": _at("ops.image_ops", "normalise_image"),
     "ops.internal_ops": _at(

@@ -85,7 +85,7 @@ LONG = (
     "test_replication.py",
     "test_sequences.py",
     "test_scaling.py",
-    "test_captured.py",
+    "test_gradient_capture.py",
     "test_pipeline_replicas.py",
     "test_offloading.py",
     "test_pipeline_cache.py",

@@ -7,6 +7,14 @@ The program that reads an infeed wakes its feeder once the ring is half empty. I
 the results of a full outfeed into the outfeed's store (`set_outfeed_limit`, bytes), and
 waits when that is full, too.
 
+    infeed, outfeed  the two queues; iterators: `next(iterator)` of an infeed in a function
+    outfeed_reader   results in eager mode: all, the next, the last, or a stream
+    arguments, ...   checks of arguments, of elements (structure), of devices (placement)
+    chain            the order of a program's queue ops; chained_ops: which ops have it
+    interrupt        Ctrl-C and SIGTERM stop programs; eager_calls: the end of each call
+    *_errors         what errors of XLA and of users' libraries say in addition
+    stats, limits    the counters of a queue; the stall report and the outfeed limit
+
 Python builds the ops; the native core (ipufeed/cc) moves the data. Uses no other folder:
 hooks.py holds the functions of the device package that the queues call.
 """

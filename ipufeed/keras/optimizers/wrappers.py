@@ -13,7 +13,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientMapping,
     check_dtype,
 )
-from ipufeed.parallel.optimizers.lifting import variables_outside
+from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import Config, DType, GradAndVar, Optimizer, Tensor, Variable
 

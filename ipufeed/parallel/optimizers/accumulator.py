@@ -12,7 +12,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from ipufeed.device.program.training_loop import TrainingLoop
-from ipufeed.parallel.optimizers.lifting import variables_outside
+from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.tf_types import DType, Operation, Shape, Tensor
 
 _v1 = tf.compat.v1

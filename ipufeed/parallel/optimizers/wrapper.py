@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.parallel.optimizers.lifting import variables_outside
+from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.tf_types import GradAndVar, Operation, Optimizer, Variable
 
 _Optimizer: Any = tf.compat.v1.train.Optimizer

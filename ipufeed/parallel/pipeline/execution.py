@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ipufeed import _native
 from ipufeed.device.system import system
-from ipufeed.parallel.optimizers.captured import by_tag
+from ipufeed.parallel.optimizers.gradient_capture import by_tag
 from ipufeed.parallel.pipeline import (
     checks,
     partition,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 
-from ipufeed.parallel.optimizers.captured import flat_gradients
-from ipufeed.parallel.optimizers.lifting import variables_outside
+from ipufeed.parallel.optimizers.gradient_capture import flat_gradients
+from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.stage_checks import (
     name_of,

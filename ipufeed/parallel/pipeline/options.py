@@ -11,7 +11,7 @@ from ipufeed.tf_types import Optimizer, Tensor, Variable
 if TYPE_CHECKING:
     from tensorflow import GradientTape
 
-    from ipufeed.parallel.optimizers.captured import GradientCaptureContext
+    from ipufeed.parallel.optimizers.gradient_capture import GradientCaptureContext
     from ipufeed.queues.outfeed import IPUOutfeedQueue
 
 
@@ -144,7 +144,7 @@ class OptimizerFunctionOutput:
     @property
     def captures(self) -> GradientCaptureContext | None:
         """The context that gets captured gradients; None if none are captured."""
-        from ipufeed.parallel.optimizers.captured import (
+        from ipufeed.parallel.optimizers.gradient_capture import (
             GradientCaptureContext,
             GradientCaptureTape,
         )
@@ -187,7 +187,7 @@ def _checked(
 
 def _check_together(output: OptimizerFunctionOutput, name: str) -> None:
     """Raises ValueError if a just assigned attribute excludes another one."""
-    from ipufeed.parallel.optimizers.captured import GradientCaptureTape
+    from ipufeed.parallel.optimizers.gradient_capture import GradientCaptureTape
 
     if name == "opt":
         check_accumulates_nothing(output.opt)
@@ -249,7 +249,7 @@ def _tapes() -> tuple[type, ...]:
 
 
 def _contexts() -> tuple[type, ...]:
-    from ipufeed.parallel.optimizers.captured import GradientCaptureContext
+    from ipufeed.parallel.optimizers.gradient_capture import GradientCaptureContext
 
     return (GradientCaptureContext,)
 

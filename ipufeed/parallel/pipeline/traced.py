@@ -147,7 +147,7 @@ class Model:
         structure: The same as the stage returned them: a tensor, a list or a dict.
         optimizer: The result of the optimizer function, in training.
         gradients: Pairs of a gradient, or None, and a variable, in training.
-        captured: Captured gradients, by tag and place in the tag's list: captured.py.
+        captured: Captured gradients, by tag and place in the tag's list.
     """
 
     traced: Traced

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from ipufeed import _native
 from ipufeed.parallel.optimizers.arguments import names_the_cast
-from ipufeed.parallel.optimizers.captured import by_tag
-from ipufeed.parallel.optimizers.lifting import keep, variables_outside
+from ipufeed.parallel.optimizers.gradient_capture import by_tag
 from ipufeed.parallel.optimizers.offloading import is_offloaded, with_remote
+from ipufeed.parallel.optimizers.outside_variables import keep, variables_outside
 from ipufeed.parallel.pipeline import gradients, partition, stages, traced
 from ipufeed.parallel.pipeline.copying import Copier
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput

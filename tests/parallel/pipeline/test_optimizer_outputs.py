@@ -10,7 +10,7 @@ from replicated import on
 
 from ipufeed.device.program.outside_compilation import building
 from ipufeed.parallel.optimizers.accumulation import GradientAccumulationOptimizerV2
-from ipufeed.parallel.optimizers.captured import (
+from ipufeed.parallel.optimizers.gradient_capture import (
     GradientCaptureContext,
     GradientCaptureTape,
 )

@@ -8,7 +8,7 @@ from pipeline_arguments import STYLES
 from replicated import on
 
 from ipufeed.device.program.outside_compilation import building
-from ipufeed.parallel.optimizers.captured import (
+from ipufeed.parallel.optimizers.gradient_capture import (
     GradientCaptureContext,
     GradientCaptureTape,
     capture_upstream_gradients,
