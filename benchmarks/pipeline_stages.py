@@ -19,7 +19,7 @@ class Stages:
 
     Args:
         seconds: The wait of each stage, for a device that computes elsewhere. Default: 0.
-        elements: Of the float32 tensor that goes through. Default: 1.
+        elements: The elements of the float32 tensor that passes through. Default: 1.
         count: Mini-batches of an execution. Default: 32.
         repeat: Executions of a program. Default: 1.
         stages: At least 2. Default: 4.

@@ -22,7 +22,7 @@ class Figure:
     Attributes:
         peer: Its name.
         what: What was measured of it: "wall", "CPU", ...
-        unit: Of the values.
+        unit: The unit of the values.
         values: One of each repeat.
     """
 
@@ -48,7 +48,7 @@ class Group:
     """What was measured side by side.
 
     Attributes:
-        title: Of the table.
+        title: The title of the table.
         about: How it was measured, in a few sentences.
         figures: In the order of the table; those of one peer follow each other.
         missing: What is not installed, and what of the group it takes away.

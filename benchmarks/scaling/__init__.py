@@ -30,7 +30,7 @@ class Curve:
     Attributes:
         what: The way: what was run.
         figure: What was measured of it: "wall", "CPU", "memory", ...
-        unit: Of the values.
+        unit: The unit of the values.
         points: The values of all repeats, by the amount of work.
     """
 
@@ -59,7 +59,7 @@ class Axis:
     """What was measured as one amount of work grew.
 
     Attributes:
-        title: Of the table and the plot.
+        title: The title of the table and the plot.
         about: What was run and measured, in a few sentences.
         work: The name of what grows, in the plural: "components", "bytes of an element".
         curves: Those of one way follow each other. The plot has those of the first figure.

@@ -17,8 +17,9 @@ def in_turns(ways: Mapping[str, Mapping[float, Run]], repeats: int) -> list[Curv
 
     Args:
         ways: By name, a call for each amount of work.
-        repeats: Of all calls. Every other one goes from the most work to the least. One
-            more comes first and is left out: it pays for what is paid once.
+        repeats: The number of rounds of all calls; every other one goes from the most
+            work to the least. One more round before them is not counted: first calls
+            cost more.
 
     Returns:
         Two curves for each way, three where the cost has a copy.

@@ -22,7 +22,7 @@ class Row:
         what: The promise in words.
         reach: The bound.
         sense: "at most" or "at least"; "" for a figure that is only reported.
-        unit: Of the bound and the values.
+        unit: The unit of the bound and the values.
         values: One per repeat, or per resampling of the repeats.
         repeats: Repeats that the values come from.
         slack: By which factor the machine is slower now, at what the row is made of, than

@@ -101,7 +101,7 @@ def embedded_runtime_call(inputs: Nest, context: RuntimeContext) -> list[Tensor]
     Args:
         inputs: A list or tuple: the components of one element of the infeed, in the order
             of `context.signature().streamed_inputs`.
-        context: Of embedded_runtime_start.
+        context: The context that embedded_runtime_start returned.
 
     Returns:
         A list of tensors: the components of the matching result of the outfeed.
@@ -158,7 +158,7 @@ def embedded_runtime_stop(context: RuntimeContext) -> None:
     Graphcore's engines cannot be stopped.
 
     Args:
-        context: Of embedded_runtime_start.
+        context: The context that embedded_runtime_start returned.
 
     Raises:
         TypeError: The argument is not a RuntimeContext.

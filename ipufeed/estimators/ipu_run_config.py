@@ -47,7 +47,7 @@ class IPURunConfig(_Fields):
         num_replicas: The replicas of the program. Default: 1.
         num_shards: The IPUs of a replica. Default: 1.
         ordinal: The device. Default: 0.
-        prefetch_depth: Of the infeed. Default: None, the infeed's own.
+        prefetch_depth: The depth of the infeed. Default: None, the infeed's own.
         compile_summary: No effect, with a warning; of older releases.
         autosharding: Likewise.
 

@@ -146,7 +146,7 @@ class IPUPipelineEstimatorSpec(_PipelineFields):
         training_hooks: Hooks for training. Default: None.
         evaluation_hooks: Hooks for evaluation. Default: None.
         prediction_hooks: Hooks for prediction. Default: None.
-        reduction_method: Of gradients. Default: SUM.
+        reduction_method: The reduction of gradients. Default: SUM.
         **pipeline_op_kwargs: Further arguments of the pipeline.
 
     Raises:

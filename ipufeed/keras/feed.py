@@ -17,12 +17,12 @@ class Feed:
     """A dataset for an infeed, its steps, and its successive iterators.
 
     Args:
-        state: Of the model.
+        state: The state of the model.
         source: The data.
         dataset: The result of `feedable`.
-        steps: Of an epoch, per replica, from the caller; None: all data.
+        steps: The steps of an epoch, per replica, from the caller; None: all data.
         steps_per_execution: The argument of `compile`.
-        epochs: Of the call.
+        epochs: The epochs of the call.
         argument: The name of the caller's argument for the steps.
 
     Raises:

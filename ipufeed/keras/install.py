@@ -119,7 +119,7 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
     """Installs the calls and the methods in the classes of a Keras.
 
     Args:
-        kit: Of this Keras.
+        kit: The kit of this Keras.
         model_class: Gets the `set_...` methods.
         trainer: Has fit, evaluate and predict.
         compiler: Has compile.

@@ -36,7 +36,7 @@ class Source:
         epoch_done: Called when an epoch has taken all batches.
         epoch_begins: Called before each iterator is made.
         epoch_ends: Called when an iterator is closed.
-        check: Of the batches of a generator, or a similar object.
+        check: Checks the batches of a generator, or a similar object.
     """
 
     dataset: Dataset

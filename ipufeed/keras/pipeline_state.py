@@ -68,7 +68,7 @@ class PipelineState:
         """Returns the IPUs of one replica: a power of two.
 
         Args:
-            stages: Of the pipeline, if it is not known yet.
+            stages: The stages of the pipeline, if it is not known yet.
         """
         stages = stages or self.stages
         if not stages:

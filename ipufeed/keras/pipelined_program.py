@@ -42,7 +42,7 @@ class PipelinedProgram:
         infeed: Restarted for each call with the call's dataset.
         outfeed: The last stage's flat results.
         pack: Converts these to logs or outputs.
-        divisor: Of sums over mini-batches.
+        divisor: The divisor of sums over mini-batches.
         metrics: The metrics of replicas; see ReplicaMetrics.
         reduces: Whether the metrics of replicas are reduced on the device.
     """
@@ -82,7 +82,7 @@ def check_depth(model: KerasModel, state: ModelState, mode: str, steps: int) -> 
         model: The Keras model.
         state: Its ModelState.
         mode: See Kit.
-        steps: Of an execution.
+        steps: The steps of an execution.
     """
     own = state.pipeline
     if not own.is_on:
@@ -127,9 +127,9 @@ def build(
         model: The Keras model, which has been built.
         state: Its ModelState.
         mode: See Kit.
-        dataset: Of the first call.
+        dataset: The dataset of the first call.
         execution: Steps of an execution.
-        name: Of the program.
+        name: The name of the program.
 
     Raises:
         ValueError: The mini-batches of an update are not set.
@@ -215,7 +215,7 @@ def compiled(function: NestFunction, name: str, converts: bool) -> Function:
 
     Args:
         function: Builds the program.
-        name: Of the program.
+        name: The name of the program.
         converts: Whether autograph converts what the model's layers call.
     """
     import tensorflow as tf

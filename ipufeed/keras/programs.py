@@ -57,9 +57,9 @@ class Program:
 
     Attributes:
         function: The tf.function.
-        outfeed: Its results: of all steps, or of the last one.
+        outfeed: The outfeed of its results: of all steps, or of the last one.
         metrics: The metrics of replicas; see ReplicaMetrics.
-        packing: Of its results.
+        packing: How its results are packed into tensors.
         reduces: Whether the metrics of replicas are reduced on the device.
     """
 
@@ -202,7 +202,7 @@ def trace_step(kit: Kit, model: KerasModel, zeros: Nest, mode: str) -> None:
     A loop cannot create variables. Each mode is traced once after `compile`.
 
     Args:
-        kit: Of the model's Keras.
+        kit: The kit of the model's Keras.
         model: The model.
         zeros: An element of the data.
         mode: "fit", "evaluate" or "predict".

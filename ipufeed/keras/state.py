@@ -27,17 +27,17 @@ class ModelState:
     """The options of one model, and its compiled programs.
 
     Attributes:
-        kit: Of the model's Keras.
+        kit: The kit of the model's Keras.
         strategy: The IPUStrategy that it was made in.
         accumulation: Mini-batches for one weight update, None if it was not set.
         reduction: How their gradients are reduced to one.
-        accumulation_dtype: Of the sums: a dtype, a function of a weight, or None for that
-            of each weight.
+        accumulation_dtype: The dtype of the sums: a dtype, a function of a weight, or None
+            for that of each weight.
         asynchronous: Whether batch callbacks are called while the program runs.
         metric_reduction: How the metrics of replicas are reduced to one value.
         infeed: Arguments of each IPUInfeedQueue.
         outfeed: Arguments of each IPUOutfeedQueue.
-        pipeline: Of its stages.
+        pipeline: The options and stages of its pipeline.
         programs: The built programs, by mode.
         functions: Keras's functions that they belong to, by mode.
         validation: The Feed of validation data of the running fit.
@@ -89,7 +89,7 @@ class ModelState:
         """Returns the number of replicas on the device.
 
         Args:
-            stages: Of the pipeline, if that is not known yet.
+            stages: The stages of the pipeline, if that is not known yet.
 
         Raises:
             ValueError: The IPUs of a pipeline do not divide those of the device.

@@ -72,8 +72,9 @@ def ipu_compile_summary(
 
     Args:
         name: The summary's name.
-        op_list: What runs before the summary.
-        collections: Of the graph, that get the summary. Default: that of all summaries.
+        op_list: The operations that run before the summary.
+        collections: The graph's collections that get the summary. Default: that of all
+            summaries.
     """
     import tensorflow as tf
 

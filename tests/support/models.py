@@ -94,11 +94,11 @@ class Pipelined:
     """The same as a pipeline, in a tf.function; each layer is a stage.
 
     Args:
-        make_optimizer: Of TensorFlow 1 or Keras.
+        make_optimizer: Makes an optimizer of TensorFlow 1 or Keras.
         layers: Stages.
         shard: The number of parts of the mini-batches, and the number of this part.
         made_inside: Whether the optimizer is made while the program is traced.
-        arguments: Of `pipeline`.
+        arguments: The arguments of `pipeline`.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def calibrate(
     """Measures the null pipeline for 0.3 s; None if too few elements arrived for a rate.
 
     Args:
-        bytes_per_element: Of the measured elements, all components together.
+        bytes_per_element: The bytes of the measured elements, all components together.
         components: Number of their components.
         copy: Whether the elements were copied.
     """

@@ -16,7 +16,7 @@ def json_text(value: object, indent: str = "") -> str:
     """Returns strict JSON: a number that is not finite becomes null.
 
     Args:
-        value: Of dicts with text as keys, lists, tuples, text, numbers, bools, None.
+        value: Dicts with text as keys, lists, tuples, text, numbers, bools or None.
         indent: The indent of all lines but the first.
 
     Raises:

@@ -66,9 +66,9 @@ class Result:
         queue: The fractions of the run in which the ring's reader and writer waited.
         cold: Files that were dropped from the page cache (--cold), and the bytes that
             stayed in it; else None.
-        service: Through tf.data service: figures of each of its processes; else None.
-        processes: Of several processes at a time: the rate of each; else None.
-        links: Through the device: figures of each link of the path; else None.
+        service: Figures of each process of tf.data service (--service); else None.
+        processes: The rate of each process (--processes); else None.
+        links: Figures of each link of the path (--through device); else None.
         stages: Where the time goes, the most important first; None if it is not known.
         advice: Changes and their predicted gain; None where `stages` is.
         what_if: Predictions for `--what-if`; None without it.

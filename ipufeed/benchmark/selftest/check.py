@@ -16,7 +16,7 @@ class Row:
 
     Attributes:
         what: The value's name.
-        unit: Of the three below, "" for counts, fractions and names.
+        unit: The unit of the three below, "" for counts, fractions and names.
         expected: A number, a name, or True.
         measured: The measured value.
         allowed: The interval of numbers that pass; None if only the expected value does.

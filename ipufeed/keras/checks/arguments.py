@@ -103,8 +103,8 @@ def check_target(model: KerasModel, y: Nest, mode: str) -> None:
     """Raises ValueError if a model of Keras 3 has a loss, and the data no target.
 
     Args:
-        model: Its `train_step` and `compute_loss` are Keras's own.
-        y: Of an element of the data; None if it has none.
+        model: A model whose `train_step` and `compute_loss` are Keras's own.
+        y: The target of an element of the data; None if it has none.
         mode: "fit" or "evaluate".
     """
     if y is None and model._compile_loss is not None:

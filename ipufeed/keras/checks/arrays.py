@@ -60,7 +60,7 @@ def check_end(data: Nest, steps: object, argument: str) -> None:
 
     Args:
         data: The `x` of a call.
-        steps: Of an epoch; None: all of the data.
+        steps: The steps of an epoch; None: all of the data.
         argument: The name of the caller's argument for the steps.
     """
     import tensorflow as tf

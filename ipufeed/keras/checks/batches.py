@@ -59,7 +59,7 @@ class BatchCheck:
 
         Args:
             batch: Nested arrays.
-            number: Of the batch, from 0.
+            number: The number of the batch, from 0.
         """
         found = _leaves(batch)
         if self._first is None:

@@ -37,7 +37,7 @@ def check_operations(model: KerasModel, graph: Graph, results: Nest = None) -> N
 
     Args:
         model: The Keras model.
-        graph: Of the program, or of a stage of it, which is being traced.
+        graph: The graph of the program, or of a stage of it, which is being traced.
         results: Its results.
     """
     layers = {

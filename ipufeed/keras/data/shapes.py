@@ -17,10 +17,10 @@ def with_shapes(
     """Sets the shapes of a generator's dataset to those of its first batch.
 
     Args:
-        dataset: Its elements have unknown dimensions.
+        dataset: The dataset, whose elements have unknown dimensions.
         batch: The first batch, as arrays.
         last: The last batch, if it is known without reading all.
-        check: Of the batches; needed with `last`.
+        check: Checks the batches; needed with `last`.
 
     Returns:
         The dataset; and its last batch if that is smaller.

@@ -63,7 +63,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
     Args:
         input_dim: Rows of the table.
         output_dim: Elements of a row.
-        embeddings_initializer: Of the table. Default: "uniform".
+        embeddings_initializer: The initializer of the table. Default: "uniform".
         embeddings_regularizer: Must be None, as the next four must.
         activity_regularizer: Likewise.
         embeddings_constraint: Likewise.
@@ -144,7 +144,7 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
         serialization_factor: Parts of the product, at least 1; more than 1 warns.
         serialization_dimension: "input_columns", "input_rows_kernel_columns" or
             "kernel_rows".
-        activation: Of the outputs. Default: none.
+        activation: The activation of the outputs. Default: none.
         **kwargs: See keras.layers.Dense.
 
     Raises:

@@ -41,7 +41,7 @@ def count(
         size: Batches of the data; None if unknown or infinite.
         steps: The caller's steps of an epoch; None for all data.
         per_run: Steps of a run; None for all of an epoch.
-        batches: Of a step.
+        batches: The batches of a step.
         replicas: Their number.
 
     Returns:
@@ -93,7 +93,7 @@ def size_of(x: Nest, batch_size: int | None) -> int | None:
 
     Args:
         x: A dataset, whose elements are batches, or arrays.
-        batch_size: Of arrays. None is 32, as in Keras.
+        batch_size: The batch size of arrays. None is 32, as in Keras.
     """
     import tensorflow as tf
 

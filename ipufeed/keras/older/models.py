@@ -56,7 +56,7 @@ class _Older:
 
     Args:
         model: A model of Keras, made in the scope of an IPUStrategy.
-        batches: Of a weight update.
+        batches: The batches of a weight update.
     """
 
     pipelined = False
@@ -106,11 +106,11 @@ class _Older:
         Args:
             x: Inputs, or a tf.data.Dataset.
             y: Targets.
-            batch_size: Of arrays.
+            batch_size: The batch size of arrays.
             epochs: See Keras.
             steps_per_epoch: Weight updates of an epoch, of all replicas.
             steps_per_run: Weight updates of one run of the program. Default: an epoch.
-            prefetch_depth: Of the infeed.
+            prefetch_depth: The depth of the infeed.
             **keywords: Others of Keras's `fit`.
 
         Returns:
@@ -215,7 +215,7 @@ class Sequential(_Older):
     Args:
         layers: As of Keras's.
         gradient_accumulation_count: Batches of a weight update.
-        gradient_accumulation_dtype: Of the sums of gradients.
+        gradient_accumulation_dtype: The dtype of the sums of gradients.
         layer_replacement: No effect: the layers are compiled as they are.
         **keywords: Of Keras's class, or older names of these.
     """
@@ -238,7 +238,7 @@ class Model(_Older):
         inputs: As of Keras's.
         outputs: As of Keras's.
         gradient_accumulation_count: Batches of a weight update.
-        gradient_accumulation_dtype: Of the sums of gradients.
+        gradient_accumulation_dtype: The dtype of the sums of gradients.
         layer_replacement: No effect: the layers are compiled as they are.
         **keywords: Of Keras's class, or older names of these.
     """

@@ -257,8 +257,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         num_mini_batches: Mini-batches of an update; must divide `steps_per_execution`.
         offload_weight_update_variables: No effect, with a warning if it is set.
         replicated_optimizer_state_sharding: Likewise.
-        dtype: Of the sums: a dtype, a function of the weight that returns one, or None for
-            that of each weight.
+        dtype: The dtype of the sums: a dtype, a function of the weight that returns one, or
+            None for that of each weight.
         reduction_method: SUM, MEAN or RUNNING_MEAN.
         name: Its name.
 

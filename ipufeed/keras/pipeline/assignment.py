@@ -207,7 +207,7 @@ def assignments_of(
 
     Args:
         calls: See calls.Graph.
-        kind: Of CLASSES.
+        kind: A key of CLASSES.
         kinds: Returns the kind of a nested model.
     """
     of_layer, of_model = CLASSES[kind]
@@ -237,7 +237,7 @@ def assign(
         calls: See calls.Graph.
         given: The argument of set_pipeline_stage_assignment.
         model: The model, for errors.
-        kind: Of CLASSES.
+        kind: A key of CLASSES.
         kinds: Returns the kind of a nested model.
 
     Raises:

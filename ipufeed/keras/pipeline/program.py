@@ -22,9 +22,9 @@ class Stages:
     """Builds the stage functions of one program.
 
     Attributes:
-        graph: Of the model, whose calls have stages.
-        number: Of stages.
-        element_spec: Of an element of the dataset.
+        graph: The graph of the model, whose calls have stages.
+        number: The number of stages.
+        element_spec: The spec of an element of the dataset.
         inputs_of: Returns the flat inputs of an element.
         training: The argument of the layers.
         check: Called with the graph of each stage and its results, when it is traced.

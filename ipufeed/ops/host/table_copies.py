@@ -25,7 +25,7 @@ class TableCopies:
     Args:
         table: The table.
         variable: A variable; a tensor gets no copies.
-        session: Of a version 1 graph, or None in eager mode.
+        session: The session of a version 1 graph, or None in eager mode.
     """
 
     def __init__(self, table: Table, variable: Variable, session: Any) -> None:

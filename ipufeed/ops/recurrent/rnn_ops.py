@@ -138,7 +138,7 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         Args:
             inputs: [time, batch, features].
             state: Its parts, each [batch, units].
-            biases: Of the inputs, flat.
+            biases: The biases of the inputs, flat.
             lengths: [batch], the times of each sequence: later outputs are zeros, and the
                 state stays that after its last time. None: all.
             scores: [time, batch], given to the step. None: there are none.
@@ -197,9 +197,9 @@ class PopnnLSTM(_Popnn):
         num_units: Elements of an output.
         dtype: float32 or float16.
         partials_dtype: No effect, with a warning if it is not float32.
-        seed: Of the kernel's default initializer.
-        weights_initializer: Of the kernel. Default: Glorot's uniform one.
-        bias_initializer: Of the biases. Default: zeros.
+        seed: The seed of the kernel's default initializer.
+        weights_initializer: The kernel's initializer. Default: Glorot's uniform one.
+        bias_initializer: The biases' initializer. Default: zeros.
         activation: tanh, relu, softmax, sigmoid or hard_sigmoid, or TensorFlow's function.
         recurrent_activation: The same without relu.
         return_state: Whether calls return the state, too.
@@ -270,11 +270,11 @@ class PopnnGRU(_Popnn):
         num_units: Elements of an output.
         dtype: float32 or float16.
         partials_dtype: No effect, with a warning if it is not float32.
-        seed: Of the kernel's default initializer.
-        weights_initializer: Of the kernel.
-        bias_initializer: Of the biases.
-        activation: Of the candidate.
-        recurrent_activation: Of the two other gates.
+        seed: The seed of the kernel's default initializer.
+        weights_initializer: The initializer of the kernel.
+        bias_initializer: The biases' initializer.
+        activation: The activation of the candidate.
+        recurrent_activation: The activation of the two other gates.
         return_state: Whether calls return the state, too.
         name: The layer's name.
         reset_after: Whether the reset gate acts on the state's product with the kernel,

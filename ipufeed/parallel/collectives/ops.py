@@ -60,7 +60,7 @@ def cross_replica_sum(
         replica_group_size: The size of the groups of consecutive replicas (0 to n-1, n to
             2n-1, ...) that are summed separately. Default: None, as 0: one group of all
             replicas of all processes.
-        name: Of the op.
+        name: The name of the op.
 
     Returns:
         A tensor like x.
@@ -86,7 +86,7 @@ def cross_replica_mean(
     Args:
         x: A tensor of a float.
         replica_group_size: See cross_replica_sum.
-        name: Of the op.
+        name: The name of the op.
 
     Returns:
         A tensor like x.
@@ -130,7 +130,7 @@ def all_gather(x: Nest, replication_factor: int, name: str | None = None) -> Nes
         x: A tensor of a defined shape, or a nest of tensors.
         replication_factor: The number of replicas; a smaller number is the size of the
             groups of consecutive replicas that gather separately.
-        name: Of the op.
+        name: The name of the op.
 
     Returns:
         [replication_factor, *x.shape]; of several tensors a list.
@@ -162,7 +162,7 @@ def reduce_scatter(
             with zeros to a multiple of the factor.
         replication_factor: See all_gather.
         op: COLLECTIVE_OP_ADD, _MEAN, _MUL, _MIN or _MAX.
-        name: Of the op.
+        name: The name of the op.
 
     Returns:
         [ceil(elements of x / replication_factor)]; of several tensors a list.
@@ -206,7 +206,7 @@ def all_to_all(
         split_dimension: The dimension that is split into equal parts, one per replica.
         concat_dimension: The dimension along which the parts are concatenated.
         number_of_replicas: See all_gather's replication_factor.
-        name: Of the op.
+        name: The name of the op.
 
     Returns:
         x's shape, with split_dimension divided and concat_dimension multiplied by the
@@ -264,10 +264,10 @@ def collective(
     Args:
         values: Tensors.
         kind: Which collective.
-        reduction: Of REDUCTIONS.
+        reduction: One of REDUCTIONS.
         group: The replicas of a group; 0 for all.
         replicas: Their number, for the shapes of GATHER and REDUCE_SCATTER.
-        name: Of the op.
+        name: The name of the op.
     """
     register_gradients()
     results, token = _native.load().ipufeed_collective(

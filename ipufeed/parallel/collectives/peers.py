@@ -46,8 +46,8 @@ class Failure(NamedTuple):
 
     Attributes:
         run: Its number among those with collectives between processes, from 1.
-        code: Of its error, one of absl's.
-        message: Of its error.
+        code: The code of its error, one of absl's.
+        message: The message of its error.
     """
 
     run: int
@@ -81,7 +81,7 @@ class Request(NamedTuple):
         mean: Whether the result is divided by the processes.
         dtype: TensorFlow's number of the dtype.
         run: Number of the program among those with collectives: see collective_runs.h.
-        number: Of the collective, among those of the stream.
+        number: The number of the collective, among those of the stream.
         what: Its description.
     """
 
@@ -203,7 +203,7 @@ class Peers:
 
     Args:
         addresses: At which the processes listen, this one included.
-        index: Of this one.
+        index: The index of this one.
 
     Threads: any.
     """

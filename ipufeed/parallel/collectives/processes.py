@@ -97,7 +97,7 @@ class Group:
 
     Args:
         count: The number of processes that TF_CONFIG must have.
-        index: Of this one.
+        index: The index of this one.
 
     Raises:
         tf.errors.FailedPreconditionError: TF_CONFIG is not set, or contradicts this.

@@ -57,12 +57,12 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         replicated_optimizer_state_sharding: Whether the state is divided among the
             replicas: no effect, with a warning. It excludes
             `offload_weight_update_variables=False`.
-        dtype: Of the accumulators: None for that of each variable, a dtype of floating
-            point (TensorFlow's, NumPy's or its name), or a function of the variable that
+        dtype: The accumulators' dtype: None for that of each variable, a floating-point
+            dtype (TensorFlow's, NumPy's or its name), or a function of the variable that
             returns one. The wrapped optimizer gets gradients of this dtype.
         reduction_method: A GradientAccumulationReductionMethod or its name: SUM, MEAN or
             RUNNING_MEAN.
-        name: Of its ops and variables.
+        name: The name of its ops and variables.
 
     Raises:
         ValueError: `opt` is a Keras optimizer, or accumulates gradients itself;
@@ -244,7 +244,7 @@ class GradientAccumulationOptimizer(GradientAccumulationOptimizerV2):
         opt: A tf.compat.v1.train.GradientDescentOptimizer or MomentumOptimizer.
         num_mini_batches: See GradientAccumulationOptimizerV2.
         verify_usage: Whether any other optimizer is refused. Default: True.
-        name: Of its ops and variables.
+        name: The name of its ops and variables.
 
     Raises:
         ValueError: See GradientAccumulationOptimizerV2; or `opt` is another optimizer.

@@ -22,10 +22,10 @@ class Accumulator:
     """A sum over the iterations of a loop.
 
     Args:
-        shape: Of the tensors that are summed.
-        dtype: Of the sum.
+        shape: The shape of the tensors that are summed.
+        dtype: The dtype of the sum.
         loop: The loop whose body is being built.
-        name: Of its operations.
+        name: The name of its operations.
         device: Where it is placed. Default: where the program is being built.
 
     Threads: those of the program that is being built.

@@ -21,7 +21,7 @@ def with_remote(handles: list[Tensor], update: Callable[[], Operation]) -> Opera
     """Builds an update, preceded and followed by moves of variables.
 
     Args:
-        handles: Of the variables.
+        handles: The handles of the variables.
         update: Builds the update; returns its operation.
 
     Returns:

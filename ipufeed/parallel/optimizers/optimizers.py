@@ -21,7 +21,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
 
     Args:
         opt: A TensorFlow 1 optimizer.
-        name: Of its ops.
+        name: The name of its ops.
 
     Raises:
         ValueError: `opt` is a Keras optimizer; docs/pipelines.md has what to do with one.
@@ -113,7 +113,7 @@ class MapGradientOptimizer(IpuOptimizer):
         wrapped_optimizer: A TensorFlow 1 optimizer.
         gradient_mapping_function: Takes a gradient and its variable, and returns the
             gradient to use. It is not called for variables without a gradient.
-        name: Of its ops.
+        name: The name of its ops.
 
     Raises:
         TypeError: The function is not callable.

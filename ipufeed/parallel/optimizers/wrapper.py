@@ -29,7 +29,7 @@ class IpuOptimizer(_Optimizer):  # type: ignore[misc]
 
     Args:
         opt: A TensorFlow 1 optimizer (tf.compat.v1.train), which may be an IpuOptimizer.
-        name: Of its ops and variables.
+        name: The name of its ops and variables.
 
     Raises:
         ValueError: `opt` is a Keras (TensorFlow 2) optimizer, or not an optimizer.

@@ -79,7 +79,7 @@ def check_scheduled(
 
     Args:
         count: An int, or a tensor, of the current graph or eager.
-        schedule: Of the pipeline.
+        schedule: The schedule of the pipeline.
         serialization: Iterations of each stage for one of the count.
         io_tiles: Whether some tiles are reserved for data transfer.
 

@@ -207,8 +207,8 @@ def launch(plan: Plan, prefix: str) -> list[Tensor]:
     """Builds the op that runs the IPUs; returns the accumulated tensors.
 
     Args:
-        plan: Of the pipeline.
-        prefix: Of the names of the IPUs' programs.
+        plan: The plan of the pipeline.
+        prefix: The prefix of the names of the IPUs' programs.
     """
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util_v2

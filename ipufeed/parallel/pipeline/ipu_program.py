@@ -45,7 +45,7 @@ class Kept:
     Attributes:
         source: The position that writes it.
         target: The position that reads it.
-        tensor: Of the traced graph.
+        tensor: The sent tensor of the traced graph.
         slots: Mini-batches in flight.
     """
 

@@ -106,10 +106,10 @@ def pipeline(
         gradient_accumulation_count: Mini-batches of an execution: an int, a constant of
             the program; or a scalar integer tensor, an input of the program, whose other
             values do not recompile it.
-        gradient_accumulation_dtype: Of the gradients' accumulators: a floating-point dtype
-            (TensorFlow's, NumPy's or its name), or a function of a variable that returns
-            one. The optimizer gets gradients of this dtype, and must cast them if its
-            variables have another. Default (None): that of each gradient.
+        gradient_accumulation_dtype: The dtype of the gradients' accumulators: a
+            floating-point dtype (TensorFlow's, NumPy's or its name), or a function of a
+            variable that returns one. The optimizer gets gradients of this dtype, and must
+            cast them if its variables have another. Default (None): that of each gradient.
         gradient_accumulation_for_captured_grads: Whether captured gradients
             (OptimizerFunctionOutput) are accumulated as those of variables are. Otherwise
             the outfeed gets those of each mini-batch, and the optimizer the last.
@@ -129,7 +129,7 @@ def pipeline(
             configuration. Default: Auto.
         forward_propagation_stages_poplar_options: A PipelineStageOptions for each stage.
         backward_propagation_stages_poplar_options: Likewise.
-        weight_update_poplar_options: Likewise, one.
+        weight_update_poplar_options: One for the weight update.
         offload_weight_update_variables: Whether the optimizer's state is in the host's
             memory and is moved to the IPU for each update (offloading.py); results are
             the same. Default (None): true if IPUs have remote buffers, as all have that
@@ -137,7 +137,7 @@ def pipeline(
         replicated_optimizer_state_sharding: Whether replicas share the optimizer's state,
             which must be offloaded. No effect here, as the next four. Default: False.
         offload_activations: Whether activations are in the host's memory. Default: None.
-        offload_gradient_accumulation_buffers: Likewise accumulators. Default: None.
+        offload_gradient_accumulation_buffers: Whether accumulators are. Default: None.
         replicated_weight_sharding: Whether replicas share weights. Default: None.
         offload_weights: Whether weights are in the host's memory. Default: None.
         continuous_weight_updates: Not supported. Default: False.
@@ -145,13 +145,13 @@ def pipeline(
             of the last stage's outputs. Default: False.
         accumulate_outfeed: Whether outputs are summed over an execution and enqueued once
             for it. Default: False.
-        accumulate_outfeed_dtype: Of these sums: a dtype, or a function of a tensor that
-            returns one. Default: that of each output.
+        accumulate_outfeed_dtype: The dtype of these sums: a dtype, or a function of a
+            tensor that returns one. Default: that of each output.
         outfeed_mask: A list of bools, one for each output of the last stage: True
             excludes it. Default: None.
-        reduction_method: Of gradients: a GradientAccumulationReductionMethod, or its name.
-            Default: SUM.
-        name: Of the operation. Default: None.
+        reduction_method: How gradients are reduced: a GradientAccumulationReductionMethod,
+            or its name. Default: SUM.
+        name: The name of the operation. Default: None.
 
     Returns:
         An operation; inside a tf.function, which cannot return one, a tensor.

@@ -17,11 +17,11 @@ class Ring:
     """A queue of tensors from one IPU to another.
 
     Attributes:
-        number: Of the ring.
+        number: The number of the ring.
         source: The position that sends.
         target: The position that receives.
-        tensors: Of the traced graph, for each mini-batch; none if it only orders.
-        capacity: In mini-batches.
+        tensors: The sent tensors of the traced graph; none if it only orders.
+        capacity: The mini-batches that it can hold.
         full: Empty packets that it contains at the start.
     """
 
@@ -38,7 +38,7 @@ class Accumulation:
     """How a tensor is accumulated over mini-batches.
 
     Attributes:
-        dtype: Of the sum.
+        dtype: The dtype of the sum.
         update: Returns the new sum from the old one, the value and the mini-batch's number.
     """
 
@@ -55,7 +55,7 @@ class Plan:
         schedule: Their order.
         count: Mini-batches of an execution: an int, or an int32 scalar.
         parts: The ops of each position.
-        accumulations: Of each of `traced.results`.
+        accumulations: The accumulation of each of `traced.results`.
         rings: Between IPUs.
     """
 

@@ -49,7 +49,7 @@ def recomputation_checkpoint(tensors: Nest, name: str | None = None) -> Nest:
 
     Args:
         tensors: A tensor, or any structure of them.
-        name: Of the operations. Default: None.
+        name: The name of the operations. Default: None.
 
     Returns:
         The marked tensors, to use in place of `tensors`.

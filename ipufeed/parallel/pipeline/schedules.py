@@ -242,7 +242,7 @@ def rotations(devices: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Returns offsets by which a list of devices can be rotated without conflicts.
 
     Args:
-        devices: Of each position.
+        devices: The devices of each position.
 
     Returns:
         The offsets, the first of which is 0; no two of them use a device in one step.

@@ -28,10 +28,10 @@ class Sums:
 
     Attributes:
         count: Mini-batches: an int, or an int32 scalar.
-        reduction: Of gradients.
-        gradient_dtype: Of their sums; None for that of each gradient.
+        reduction: The reduction of gradients.
+        gradient_dtype: The dtype of their sums; None for that of each gradient.
         accumulates_captured: Whether captured gradients are accumulated as well.
-        output_dtype: Of the sums of outputs; None for that of each.
+        output_dtype: The dtype of the sums of outputs; None for that of each.
     """
 
     count: int | Tensor

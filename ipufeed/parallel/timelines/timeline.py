@@ -34,10 +34,9 @@ class Timeline:
     """The recorded slices; filled at the end of the block of `record`.
 
     Attributes:
-        slices: Of stages, by their start.
-        updates: Of weight updates, likewise. An update is part of the program, not of an
-            IPU.
-        executions: Of pipelines, likewise.
+        slices: The slices of stages, by their start.
+        updates: Those of weight updates, likewise: parts of the program, not of an IPU.
+        executions: Those of whole executions of pipelines, likewise.
     """
 
     slices: list[Slice] = field(default_factory=list)

@@ -38,7 +38,7 @@ class Command:
         target: The dataset's file, perhaps with a name in it; None for the built-in
             pipeline.
         assignments: The values of `--set`, as typed.
-        settings: Of the measurement.
+        settings: The settings of the measurement.
         device: The settings of a device with a step time; else None.
         is_on_device: Whether elements go through infeed, device and outfeed.
         cold: Whether the dataset's files are dropped from the page cache.
