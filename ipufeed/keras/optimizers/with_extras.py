@@ -90,7 +90,7 @@ class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
         beta_1: Decay of the mean. Default: 0.9.
         beta_2: Decay of the mean square. Default: 0.999.
         epsilon: Added to the root. Default: 1e-6.
-        weight_decay_rate: The rate of all weights that are not excluded. Default: 0.
+        weight_decay_rate: The decay of all weights that are not excluded. Default: 0.
         exclude_from_weight_decay: Patterns of names of weights.
         exclude_from_layer_adaptation: Must be None.
         name: Its name.

@@ -13,7 +13,25 @@ from ipufeed.keras.pipeline.calls import Call, flat
 from ipufeed.tf_types import KerasLayer, KerasModel
 
 
-class _OfLayer:
+class _OfCall:
+    """What the assignments of layers and of nested models have in common."""
+
+    def __init__(self, node_index: int) -> None:
+        self._node_index = node_index
+        self._inbound: list[KerasLayer] = []
+
+    @property
+    def node_index(self) -> int:
+        """The number of this call among those of the layer or model."""
+        return self._node_index
+
+    @property
+    def inbound_layers(self) -> KerasLayer:
+        """The layer that made its input, or a list of several."""
+        return self._inbound[0] if len(self._inbound) == 1 else list(self._inbound)
+
+
+class _OfLayer(_OfCall):
     """The stage of a layer's call."""
 
     is_nested_model = False
@@ -21,25 +39,14 @@ class _OfLayer:
     def __init__(
         self, layer: KerasLayer, node_index: int, pipeline_stage: int | None = None
     ) -> None:
+        super().__init__(node_index)
         self._layer = layer
-        self._node_index = node_index
-        self._inbound: list[KerasLayer] = []
         self.pipeline_stage = pipeline_stage
 
     @property
     def layer(self) -> KerasLayer:
         """The layer that is called."""
         return self._layer
-
-    @property
-    def node_index(self) -> int:
-        """The number of this call among those of the layer."""
-        return self._node_index
-
-    @property
-    def inbound_layers(self) -> KerasLayer:
-        """The layer that made its input, or a list of several."""
-        return self._inbound[0] if len(self._inbound) == 1 else list(self._inbound)
 
     @property
     def pipeline_stage(self) -> int | None:
@@ -95,7 +102,7 @@ class SequentialLayerPipelineStageAssignment(_OfLayer):
         )
 
 
-class OfModel:
+class OfModel(_OfCall):
     """The stages of the calls in a nested model."""
 
     is_nested_model = True
@@ -106,9 +113,8 @@ class OfModel:
         node_index: int,
         pipeline_stage_assignments: Iterable[Assignment],
     ) -> None:
+        super().__init__(node_index)
         self._nested_model = nested_model
-        self._node_index = node_index
-        self._inbound: list[KerasLayer] = []
         self._assignments = list(pipeline_stage_assignments)
 
     @property
@@ -120,16 +126,6 @@ class OfModel:
     def layer(self) -> KerasLayer:
         """The model, named as for a layer."""
         return self._nested_model
-
-    @property
-    def node_index(self) -> int:
-        """The number of this call among those of the model."""
-        return self._node_index
-
-    @property
-    def inbound_layers(self) -> KerasLayer:
-        """The layer that made its input, or a list of several."""
-        return self._inbound[0] if len(self._inbound) == 1 else list(self._inbound)
 
     @property
     def pipeline_stage_assignments(self) -> list[Assignment]:

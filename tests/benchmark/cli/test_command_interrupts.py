@@ -19,10 +19,8 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 case, runs = command_cases()
 
 
-# ---- Ctrl-C ----
-
-case(
-    "interrupted",
+# Three elements, and then half a minute without one.
+SLEEPING = (
     EXIT_FILE
     + f"""
     def rows():
@@ -34,7 +32,15 @@ case(
     dataset = tf.data.Dataset.from_generator(
         rows, output_signature=tf.TensorSpec([], tf.int32)
     )
-    """,
+    """
+)
+
+
+# ---- Ctrl-C ----
+
+case(
+    "interrupted",
+    SLEEPING,
     "dataset.py --json result.json",
     interrupt=signal.SIGINT,
 )
@@ -198,18 +204,7 @@ def test_a_signal_while_tensorflow_is_imported_is_one_like_any_other(
 
 case(
     "terminated",
-    EXIT_FILE
-    + f"""
-    def rows():
-        yield from range(3)
-        time.sleep(0.3)  # until they have been counted
-        print("{READY}", flush=True)
-        time.sleep(30)
-        yield 3
-    dataset = tf.data.Dataset.from_generator(
-        rows, output_signature=tf.TensorSpec([], tf.int32)
-    )
-    """,
+    SLEEPING,
     interrupt=signal.SIGTERM,
 )
 

@@ -1,7 +1,6 @@
 """Arguments of a function that returns the dataset, from `--set`."""
 
 import enum
-import sys
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -21,31 +20,6 @@ class Split(enum.Enum):
 class Level(enum.IntEnum):
     LOW = 1
     HIGH = 2
-
-
-@pytest.fixture(autouse=True)
-def interpreter(monkeypatch):
-    """What run_file changes of the interpreter is taken back."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
-@pytest.fixture
-def find(tmp_path):
-    """Runs a file with this text, and returns what is found in it."""
-
-    def find(text, name=None, *, file="pipeline.py", **values):
-        path = tmp_path / file
-        path.write_text(HEAD + text)
-        return dataset_file.find_dataset(
-            dataset_file.run_file(path), name, values, file
-        )
-
-    return find
 
 
 @pytest.fixture

@@ -12,18 +12,6 @@ import pytest
 from ipufeed.benchmark.load import dataset_file
 from ipufeed.errors import DatasetFileError
 
-
-@pytest.fixture(autouse=True)
-def interpreter(monkeypatch):
-    """What run_file changes of the interpreter is taken back."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
 # ---- FILE[:NAME] ----
 
 

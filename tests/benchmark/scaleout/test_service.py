@@ -9,9 +9,7 @@ import collections
 import json
 import os
 import socket
-import subprocess
 import sys
-from types import SimpleNamespace
 
 import children
 import pytest
@@ -20,7 +18,6 @@ from helpers import DEADLOCK_S, ROOT
 from tensorflow.python.data.experimental.ops import testing
 
 from ipufeed.benchmark import Settings
-from ipufeed.benchmark.process import child_process as own_children
 from ipufeed.benchmark.scaleout import service as service_module
 from ipufeed.benchmark.scaleout.cluster import Cluster
 from ipufeed.benchmark.scaleout.service import (
@@ -34,27 +31,10 @@ from ipufeed.benchmark.scaleout.settings import ServiceSettings
 from ipufeed.benchmark.scaleout.watch import Watch
 from ipufeed.errors import ScaleOutError
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("forked")]
 
 ELEMENTS, SPLIT = 600, 30
 WHOLE = {"epochs": 0, "seconds_ns": 0, "passes": 1, "epoch_per_pass": False}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forked():
-    """The cluster's processes need not import TensorFlow again."""
-
-    def popen(command, *, env, **others):
-        env = {**env, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        env.pop("PYTHONPATH")
-        if "PYTHONPATH" in os.environ:
-            env["PYTHONPATH"] = os.environ["PYTHONPATH"]
-        return children.Popen(command, env=env, **others)
-
-    with pytest.MonkeyPatch.context() as patch:
-        as_before = {**vars(subprocess), "Popen": popen}
-        patch.setattr(own_children, "subprocess", SimpleNamespace(**as_before))
-        yield
 
 
 def numbered(seconds):

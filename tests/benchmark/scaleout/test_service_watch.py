@@ -1,6 +1,5 @@
 """Processes of a service that end, die or are silent."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import pytest
 from helpers import DEADLOCK_S, ROOT
 
 from ipufeed.benchmark.measuring.run import Progress
-from ipufeed.benchmark.process import child_process as own_children
 from ipufeed.benchmark.report.summary_modes import service_rows
 from ipufeed.benchmark.scaleout import watch as service_watch
 from ipufeed.benchmark.scaleout.service import (
@@ -21,22 +19,7 @@ from ipufeed.benchmark.scaleout.service import (
 )
 from ipufeed.benchmark.scaleout.watch import ServiceLostError, Watch
 
-
-@pytest.fixture(scope="module", autouse=True)
-def forked():
-    """The cluster's processes need not import TensorFlow again."""
-
-    def popen(command, *, env, **others):
-        env = {**env, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        env.pop("PYTHONPATH")
-        if "PYTHONPATH" in os.environ:
-            env["PYTHONPATH"] = os.environ["PYTHONPATH"]
-        return children.Popen(command, env=env, **others)
-
-    with pytest.MonkeyPatch.context() as patch:
-        as_before = {**vars(subprocess), "Popen": popen}
-        patch.setattr(own_children, "subprocess", SimpleNamespace(**as_before))
-        yield
+pytestmark = pytest.mark.usefixtures("forked")
 
 
 @pytest.mark.process

@@ -4,23 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from explained_programs import ones, scaled, sentences
-from lowering import lowering
 
-import ipufeed
 from ipufeed.executable.explanation.explain import SAME, explain_programs
-
-
-@pytest.fixture(autouse=True)
-def one_ipu(clean_system):
-    config = ipufeed.IPUConfig()
-    config.auto_select_ipus = [1, 1]
-    config.configure_ipu_system()
-
-
-@pytest.fixture
-def lower(one_ipu):
-    with lowering() as lower:
-        yield lower
 
 
 def test_equal_programs_are_called_the_same(lower):

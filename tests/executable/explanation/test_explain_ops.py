@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from explained_programs import ones, scaled, sentences
-from lowering import lowering
 
 import ipufeed
 from ipufeed.device.program import loops
@@ -12,19 +11,6 @@ from ipufeed.executable.explanation.explain import explain, explain_programs
 from ipufeed.executable.program.names import author_name
 from ipufeed.queues import IPUInfeedQueue
 from ipufeed.render.terminal_text import named
-
-
-@pytest.fixture(autouse=True)
-def one_ipu(clean_system):
-    config = ipufeed.IPUConfig()
-    config.auto_select_ipus = [1, 1]
-    config.configure_ipu_system()
-
-
-@pytest.fixture
-def lower(one_ipu):
-    with lowering() as lower:
-        yield lower
 
 
 def test_the_batch_size_of_an_infeed_is_named(lower):
