@@ -84,7 +84,7 @@ ADAPTERS = (
 
 
 class Keras3(Pipelines):
-    """See kit.Kit."""
+    """The kit of Keras 3; kit.Kit describes the methods."""
 
     trainer = TRAINER
     name = f"Keras {keras.__version__}"
@@ -173,11 +173,9 @@ class Keras3(Pipelines):
         return adapter
 
     def split(self, arrays: Nest, fraction: float) -> Nest:
-        """See kit.Kit."""
         return array_slicing.train_validation_split(arrays, validation_split=fraction)
 
     def unpack(self, data: Nest) -> Nest:
-        """See kit.Kit."""
         return data_adapter_utils.unpack_x_y_sample_weight(data)
 
     def check(self, model: KerasModel, mode: str) -> None:
@@ -193,11 +191,9 @@ class Keras3(Pipelines):
             model._assert_compile_called(mode)
 
     def steps_per_execution(self, model: KerasModel) -> int:
-        """See kit.Kit."""
         return check_execution(model.steps_per_execution)
 
     def set_steps_per_execution(self, model: KerasModel, steps: int) -> None:
-        """See kit.Kit."""
         model.steps_per_execution = steps
 
     def build(self, model: KerasModel, zeros: Nest, mode: str) -> None:
@@ -239,7 +235,6 @@ class Keras3(Pipelines):
         epochs: int,
         steps: int,
     ) -> Any:
-        """See kit.Kit."""
         if isinstance(callbacks, CallbackList):
             return callbacks
         return CallbackList(
@@ -253,15 +248,12 @@ class Keras3(Pipelines):
         )
 
     def numbers(self, logs: Nest) -> Logs:
-        """See kit.Kit."""
         return dict(pythonify_logs(logs))
 
     def in_order(self, model: KerasModel, logs: Logs) -> Nest:
-        """See kit.Kit."""
         return model._flatten_metrics_in_order(logs)
 
     def initial_epoch(self, model: KerasModel, initial_epoch: int) -> int:
-        """See kit.Kit."""
         return int(model._initial_epoch or initial_epoch)
 
     def finish(self, model: KerasModel) -> None:
@@ -272,7 +264,6 @@ class Keras3(Pipelines):
     def training(
         self, model: KerasModel, mode: str
     ) -> contextlib.AbstractContextManager[object]:
-        """See kit.Kit."""
         del model, mode
         return contextlib.nullcontext()
 
@@ -280,7 +271,6 @@ class Keras3(Pipelines):
         """See kit.Kit: Keras 3 counts in its callbacks."""
 
     def step(self, model: KerasModel, mode: str) -> NestFunction:
-        """See kit.Kit."""
         return getattr(model, STEPS[mode])  # type: ignore[no-any-return]
 
     def forward(self, model: KerasModel, weights: list[Variable]) -> NestFunction:
@@ -317,18 +307,15 @@ class Keras3(Pipelines):
                 refuse_override(model, "call", f"for pipelined Keras {kind} models")
 
     def warn_of_averages(self, model: KerasModel, graph: Graph) -> None:
-        """See kit.Kit."""
         normal = keras.layers.BatchNormalization
         for call in graph.flat():
             if isinstance(call.operation, normal) and 0 < call.operation.momentum < 1:
                 warn_of_average(model, call.operation)
 
     def variables(self, variables: list[Variable]) -> list[Variable]:
-        """See kit.Kit."""
         return [each.value for each in variables]
 
     def metric_variables(self, model: KerasModel) -> list[Variable]:
-        """See kit.Kit."""
         return self.variables(model.metrics_variables)
 
 

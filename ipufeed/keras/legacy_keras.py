@@ -65,7 +65,7 @@ ARRAYS = (
 
 
 class LegacyKeras(Pipelines):
-    """See kit.Kit."""
+    """The kit of tf_keras; kit.Kit describes the methods."""
 
     trainer = MODEL
     name = f"tf_keras {keras.__version__}"
@@ -164,11 +164,9 @@ class LegacyKeras(Pipelines):
         )
 
     def split(self, arrays: Nest, fraction: float) -> Nest:
-        """See kit.Kit."""
         return data_adapter.train_validation_split(arrays, validation_split=fraction)
 
     def unpack(self, data: Nest) -> Nest:
-        """See kit.Kit."""
         return data_adapter.unpack_x_y_sample_weight(data)
 
     def check(self, model: KerasModel, mode: str) -> None:
@@ -184,12 +182,10 @@ class LegacyKeras(Pipelines):
             model._assert_compile_was_called()
 
     def steps_per_execution(self, model: KerasModel) -> int:
-        """See kit.Kit."""
         steps = model._steps_per_execution
         return check_execution(None if steps is None else steps.numpy())
 
     def set_steps_per_execution(self, model: KerasModel, steps: int) -> None:
-        """See kit.Kit."""
         model._configure_steps_per_execution(steps)
 
     def build(self, model: KerasModel, zeros: Nest, mode: str) -> None:
@@ -229,7 +225,6 @@ class LegacyKeras(Pipelines):
         epochs: int,
         steps: int,
     ) -> Any:
-        """See kit.Kit."""
         if isinstance(callbacks, CallbackList):
             return callbacks
         verbose = _get_verbosity(verbose, model.distribute_strategy)
@@ -247,15 +242,12 @@ class LegacyKeras(Pipelines):
         return made
 
     def numbers(self, logs: Nest) -> Logs:
-        """See kit.Kit."""
         return dict(tf_utils.sync_to_numpy_or_python_type(logs))
 
     def in_order(self, model: KerasModel, logs: Logs) -> Nest:
-        """See kit.Kit."""
         return flatten_metrics_in_order(logs, model.metrics_names)
 
     def initial_epoch(self, model: KerasModel, initial_epoch: int) -> int:
-        """See kit.Kit."""
         if model._training_state is None:
             return initial_epoch
         epoch, _ = model._maybe_load_initial_counters_from_ckpt(None, initial_epoch)
@@ -279,7 +271,6 @@ class LegacyKeras(Pipelines):
             counter.assign(steps)
 
     def step(self, model: KerasModel, mode: str) -> NestFunction:
-        """See kit.Kit."""
         return getattr(model, STEPS[mode])  # type: ignore[no-any-return]
 
     def forward(self, model: KerasModel, weights: list[Variable]) -> NestFunction:
@@ -301,7 +292,6 @@ class LegacyKeras(Pipelines):
         return step
 
     def metric_variables(self, model: KerasModel) -> list[Variable]:
-        """See kit.Kit."""
         return [each for metric in model.metrics for each in metric.variables]
 
     def check_step_not_overridden(self, model: KerasModel, function: str) -> None:
@@ -321,7 +311,6 @@ class LegacyKeras(Pipelines):
                 break  # a Sequential is a Functional, too
 
     def warn_of_averages(self, model: KerasModel, graph: Graph) -> None:
-        """See kit.Kit."""
         normal = keras.layers.BatchNormalization
         for call in graph.flat():
             if isinstance(call.operation, normal) and 0 < call.operation.momentum < 1:

@@ -19,29 +19,24 @@ from ipufeed.tf_types import KerasModel, Nest, Optimizer, Tensor
 
 
 class Pipelines:
-    """See kit.Kit."""
+    """The part of the kit that pipelines use; kit.Kit describes the methods."""
 
     def kind(self, model: KerasModel) -> str:
-        """See kit.Kit."""
         if isinstance(model, keras.Sequential):
             return "sequential"
         return "functional" if isinstance(model, Functional) else "model"
 
     def is_taken_apart(self, model: KerasModel) -> bool:
-        """See kit.Kit."""
         return isinstance(model, (keras.Sequential, Functional))
 
     def may_be_pipelined(self, model: KerasModel, given: object) -> bool:
-        """See kit.Kit."""
         del model
         return given is not None or scope.times_entered() > 0
 
     def x(self, example: Nest) -> Nest:
-        """See kit.Kit."""
         return data_adapter_utils.unpack_x_y_sample_weight(example)[0]
 
     def example(self, model: KerasModel) -> Nest:
-        """See kit.Kit."""
         shapes = getattr(model, "_build_shapes_dict", None)
         if not shapes or len(shapes) != 1:
             return None
@@ -51,11 +46,9 @@ class Pipelines:
         return keras.KerasTensor(shape, model.input_dtype)
 
     def graph(self, model: KerasModel, x: Nest) -> Graph:
-        """See kit.Kit."""
         return graph_of(model, x)
 
     def inputs(self, model: KerasModel, element: Nest) -> list[Tensor]:
-        """See kit.Kit."""
         x = self.x(element)
         if isinstance(model, keras.Sequential):
             model = model._functional
@@ -66,7 +59,6 @@ class Pipelines:
     def finish_step(
         self, model: KerasModel, data: Nest, y_pred: Nest, losses: Tensor, mode: str
     ) -> tuple[Tensor, Logs]:
-        """See kit.Kit."""
         x, y, sample_weight = data_adapter_utils.unpack_x_y_sample_weight(data)
         loss = losses = scale_loss_for_distribution(losses)
         if type(model).compute_loss is not Trainer.compute_loss:
@@ -85,5 +77,4 @@ class Pipelines:
         return loss, model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def optimizer(self, model: KerasModel) -> Optimizer:
-        """See kit.Kit."""
         return model.optimizer

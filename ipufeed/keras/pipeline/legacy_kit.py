@@ -41,29 +41,24 @@ class Unscaling(keras.optimizers.Optimizer):  # type: ignore[misc]
 
 
 class Pipelines:
-    """See kit.Kit."""
+    """The part of the kit that pipelines use; kit.Kit describes the methods."""
 
     def kind(self, model: KerasModel) -> str:
-        """See kit.Kit."""
         if isinstance(model, keras.Sequential):
             return "sequential"
         return "functional" if legacy_calls.is_taken_apart(model) else "model"
 
     def is_taken_apart(self, model: KerasModel) -> bool:
-        """See kit.Kit."""
         return legacy_calls.is_taken_apart(model)
 
     def may_be_pipelined(self, model: KerasModel, given: object) -> bool:
-        """See kit.Kit."""
         del model
         return given is not None or scope.times_entered() > 0
 
     def x(self, example: Nest) -> Nest:
-        """See kit.Kit."""
         return data_adapter.unpack_x_y_sample_weight(example)[0]
 
     def example(self, model: KerasModel) -> Nest:
-        """See kit.Kit."""
         called_with = model._saved_model_inputs_spec
         if called_with is not None:
             return (called_with,)
@@ -73,17 +68,14 @@ class Pipelines:
         return (tf.TensorSpec(shape, model.compute_dtype),)
 
     def graph(self, model: KerasModel, x: Nest) -> Graph:
-        """See kit.Kit."""
         return legacy_calls.graph_of(model, x)
 
     def inputs(self, model: KerasModel, element: Nest) -> list[Tensor]:
-        """See kit.Kit."""
         return legacy_calls.conformed(model, self.x(element))
 
     def finish_step(
         self, model: KerasModel, data: Nest, y_pred: Nest, losses: Tensor, mode: str
     ) -> tuple[Tensor, Logs]:
-        """See kit.Kit."""
         x, y, sample_weight = data_adapter.unpack_x_y_sample_weight(data)
         if type(model).compute_loss is not keras.Model.compute_loss:
             loss = model.compute_loss(x, y, y_pred, sample_weight)
@@ -97,10 +89,8 @@ class Pipelines:
         return loss, logs
 
     def optimizer(self, model: KerasModel) -> Optimizer:
-        """See kit.Kit."""
         scales = hasattr(model.optimizer, "get_scaled_loss")
         return Unscaling(model.optimizer) if scales else model.optimizer
 
     def variables(self, variables: list[Variable]) -> list[Variable]:
-        """See kit.Kit."""
         return list(variables)
