@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.h"
-#include "core/course.h"
+#include "core/mark_table.h"
 #include "core/transfer_buffer.h"
 
 using ipufeed::Mark;

@@ -1,9 +1,10 @@
 // A mutex and a condition variable whose use clang checks: -Wthread-safety, run by
 // `nox -s analyze`.
 //
-//   Mutex mutex_;
-//   int count_ IPUFEED_GUARDED_BY(mutex_) = 0;   an access without the mutex is an
-//   error void add() IPUFEED_REQUIRES(mutex_);         so is a call without it
+// An access without its mutex is an error, and so is a call without it:
+//
+//   int count_ IPUFEED_GUARDED_BY(mutex_) = 0;
+//   void add() IPUFEED_REQUIRES(mutex_);
 //
 // They are those of the standard library; for other compilers the macros are
 // empty. Conditions are loops around wait(): the analysis does not check lambdas.
@@ -47,8 +48,8 @@ class IPUFEED_ATTRIBUTE(capability("mutex")) Mutex {
   bool try_lock() IPUFEED_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void unlock() IPUFEED_RELEASE() { mutex_.unlock(); }
 
-  // For threads that meet: each holds the mutex for less time than the kernel needs to
-  // wake one that sleeps.
+  // For threads that contend at the same moment, as at a barrier: each holds the mutex
+  // for less time than the kernel needs to wake one that sleeps.
   void lock_spinning() IPUFEED_ACQUIRE() {
     for (int i = 0; i < kLockSpins; ++i) {
       if (mutex_.try_lock()) return;
@@ -120,7 +121,7 @@ class IPUFEED_ATTRIBUTE(scoped_lockable) WriterLock {
   SharedMutex& mutex_;
 };
 
-// A reader's.
+// A reader's lock of a SharedMutex, for its lifetime.
 class IPUFEED_ATTRIBUTE(scoped_lockable) ReaderLock {
  public:
   explicit ReaderLock(SharedMutex& mutex) IPUFEED_ACQUIRE_SHARED(mutex)
@@ -157,7 +158,7 @@ class CondVar {
     condition_.wait(held.lock);
   }
 
-  // Likewise, for that long at most.
+  // As wait(), for at most `ns` nanoseconds.
   void wait_for_ns(Mutex& mutex, std::int64_t ns) IPUFEED_REQUIRES(mutex) {
     Held held(mutex.mutex_);
     condition_.wait_for(held.lock, std::chrono::nanoseconds(ns));

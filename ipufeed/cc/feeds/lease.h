@@ -11,9 +11,9 @@
 
 namespace ipufeed {
 
-// A thread of the program. The feed with this number, leased as Program::lease() does.
-// Fails if another program has it, or the infeed does not exist; an outfeed is made if
-// there is none.
+// Leases the feed with this number for the program, see Program::lease(). Called by the
+// program's threads. Fails if another program has it, or the infeed does not exist; an
+// outfeed is made if there is none.
 absl::Status lease_infeed(Program& program, std::int64_t number, Infeed** out);
 absl::Status lease_outfeed(Program& program, std::int64_t number, OutfeedMode mode,
                            std::size_t capacity, Outfeed** out);

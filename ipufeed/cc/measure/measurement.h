@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/course.h"
+#include "core/mark_table.h"
 #include "core/mutex.h"
 
 namespace ipufeed {

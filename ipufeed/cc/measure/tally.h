@@ -1,4 +1,4 @@
-// Counts a consumer's elements: stamps, epochs, and the course.
+// Counts a consumer's elements: stamps, epochs, and the marks of its progress.
 //
 //   count() count() count() ...                   each element, in order
 //     start_steady() after the first one

@@ -30,7 +30,7 @@
 namespace ipufeed {
 
 // The tensors of one mini-batch that cross from one IPU to another, in one piece of
-// memory; or the mark that they are where the reader wants them
+// memory; or the mark that they are already in the reader's memory
 // (pipeline/direct_copy.h). Moving is a swap, so that the memory returns to the writer
 // with its slot.
 class Packet {

@@ -1,5 +1,5 @@
 // The calls of random operations, as a compiled program makes them. seed_lowering.cc
-// puts them in.
+// adds them to a program.
 
 #include <cstdint>
 
