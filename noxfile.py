@@ -4,6 +4,8 @@ Each makes its own virtual environment; `nox --no-venv -s NAME` uses the current
 which everything has been installed, as .ci/run does (TensorFlow is large).
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import nox
@@ -51,6 +53,20 @@ def test(session: nox.Session) -> None:
     """All tests; what stands behind `--` is passed on to pytest."""
     install(session, ".[test]")
     session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def noisy(session: nox.Session) -> None:
+    """All tests, five times, next to two endless loops: no test judges the machine."""
+    install(session, ".[test]")
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in "12"]
+    try:
+        for _ in range(5):
+            session.run("python", "-m", "pytest", *session.posargs)
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 @nox.session
