@@ -131,3 +131,20 @@ def test_a_function_with_a_queue_reads_what_an_optimizer_updates(
         w = w - 0.01 * velocity
 
     np.testing.assert_allclose(losses_of_a_queue(nested, host), expected, 1e-5)
+
+
+def test_a_loop_calls_a_function_with_a_queue(executor):
+    """TensorFlow's executor takes the loop apart before the call is inlined."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        queue = IPUInfeedQueue(tf.data.Dataset.range(6, output_type=tf.float32))
+        with ipu_scope(ON_IPU):
+            w = v1.get_variable("w", initializer=[1.0, 1.0], use_resource=True)
+            model = tf.function(lambda: tf.reduce_sum(w) * queue._dequeue())
+            _, total = v1.while_loop(
+                lambda i, _: i < 3,
+                lambda i, x: (i + 1, x + model()),
+                [0, 0.0],
+                parallel_iterations=1,  # nothing else orders those of the executor
+            )
+        session.run([v1.global_variables_initializer(), queue.initializer])
+        assert [session.run(total) for _ in range(2)] == [6.0, 24.0]

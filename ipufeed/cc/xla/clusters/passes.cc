@@ -251,8 +251,8 @@ REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_PLACEMENT, 5, KeepCalls);
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 0, ReleaseCalls);
 // Before TensorFlow lowers functional control flow, in phase 10.
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 5, KeepControlFlow);
-// Behind it: TensorFlow's pass, which this one calls, lowers what is not kept.
-REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 6, InlineCalls);
+// Behind it: the body of a loop that was lowered may have calls.
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 11, InlineCalls);
 // Before and after TensorFlow's EncapsulateSubgraphsPass, in phase 50, and behind its
 // own marks, which end in phase 45.
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 48,
