@@ -10,13 +10,58 @@ Threads: any.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ipufeed.ops.host.tables import Table
 from ipufeed.tf_types import Nest, Variable
+
+
+class _Watched:
+    """An object's method, in front of which copies are made while there are any.
+
+    Registrations may end in another order than they began.
+    """
+
+    _lock = threading.Lock()
+    _all: ClassVar[dict[int, _Watched]] = {}
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner, self._name = owner, name
+        self._own = vars(owner).get(name)
+        self._copies: list[TableCopies] = []
+        self.inner = getattr(owner, name)
+
+    @classmethod
+    def add(cls, owner: Any, name: str, copies: TableCopies) -> _Watched:
+        """Makes copies before each call of an object's method from now on."""
+        with cls._lock:
+            found = cls._all.get(id(owner))
+            if found is None:
+                found = cls._all[id(owner)] = cls(owner, name)
+                setattr(owner, name, found._call)
+            found._copies.append(copies)
+            return found
+
+    def remove(self, copies: TableCopies) -> None:
+        """Ends that; the method is the object's own again when no copies are left."""
+        with self._lock:
+            self._copies.remove(copies)
+            if self._copies:
+                return
+            del self._all[id(self._owner)]
+            if self._own is None:
+                delattr(self._owner, self._name)
+            else:
+                setattr(self._owner, self._name, self._own)
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        for copies in list(self._copies):
+            copies.before(*args)
+        return self.inner(*args, **kwargs)
 
 
 class TableCopies:
@@ -48,34 +93,32 @@ class TableCopies:
         if not self._is_variable:
             yield
             return
-        owner, name, watching = (
-            (self._variable, "_read_variable_op", self._read)
+        watched = (
+            _Watched.add(self._variable, "_read_variable_op", self)
             if self._session is None
-            else (self._session, "run", self._run)
+            else _Watched.add(self._session, "run", self)
         )
-        self._inner = getattr(owner, name)
-        before = vars(owner).get(name)
-        setattr(owner, name, watching)
+        self._inner = watched.inner
         try:
             yield
         finally:
-            if before is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
+            watched.remove(self)
             self._copy()
 
-    def _read(self, *args: Any, **kwargs: Any) -> Any:
+    def before(self, *args: Any) -> None:
+        """Copies the rows if a call of the session or variable is going to read them.
+
+        Args:
+            args: The positional arguments of the call: those of Session.run, if there is a
+                session.
+        """
         import tensorflow as tf
 
-        if tf.executing_eagerly():
+        if self._session is None:
+            if tf.executing_eagerly():
+                self._copy()
+        elif self._table.changed and (not args or self._reads_variable(args[0])):
             self._copy()
-        return self._inner(*args, **kwargs)
-
-    def _run(self, fetches: Nest, *args: Any, **kwargs: Any) -> Any:
-        if self._table.changed and self._reads_variable(fetches):
-            self._copy()
-        return self._inner(fetches, *args, **kwargs)
 
     def _copy(self) -> None:
         with self._table.lock:

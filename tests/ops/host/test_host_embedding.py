@@ -377,23 +377,3 @@ def test_a_variable_that_is_read_eagerly_has_the_rows_of_then(tmp_path):
     changed = [(a != b).any(axis=1) for a, b in ((start, first), (first, last))]
     for rows, ids in zip(changed, IDS[:2], strict=True):
         assert set(np.flatnonzero(rows)) == set(np.clip(ids, 0, 11))
-
-
-def test_a_copy_that_is_interrupted_is_made_by_the_next_read(monkeypatch):
-    """Ctrl-C may come while the rows are assigned."""
-    embedding = create_host_embedding(
-        "e", [3, 2], tf.float32, initializer=tf.ones([3, 2])
-    )
-    tensor = embedding.get_embedding_tensor()
-
-    def interrupted(rows):
-        raise KeyboardInterrupt
-
-    with embedding.register():
-        table = tables.find("e")
-        table.rows[1], table.changed = 5, True
-        with monkeypatch.context() as patch:
-            patch.setattr(tensor, "assign", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                tensor.numpy()
-        assert tensor.numpy().tolist() == [[1, 1], [5, 5], [1, 1]]
