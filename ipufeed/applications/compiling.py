@@ -93,7 +93,7 @@ def _checked_path(path: object) -> Path | None:
 
     Raises:
         TypeError: The argument is not a path.
-        ValueError: The folder does not exist.
+        ValueError: The folder does not exist, or the path is one.
     """
     if path is None:
         return None
@@ -106,6 +106,11 @@ def _checked_path(path: object) -> Path | None:
         raise ValueError(
             f"`output_path` must be in a folder that exists, got {path}: make "
             f"{found.parent} first."
+        )
+    if found.is_dir():
+        raise ValueError(
+            f"`output_path` must be that of a file, got the folder {path}: add a name, "
+            "such as program.poplar_exec."
         )
     return found
 

@@ -21,6 +21,7 @@ def extract_all_strings_from_event_trace(events: Iterable[Any]) -> str:
         events: The value of `ipu_event_trace()`, which has no elements.
 
     Raises:
+        TypeError: `events` cannot be iterated, such as a tensor that has not been run.
         ValueError: There are elements.
     """
     _check("extract_all_strings_from_event_trace", events)
@@ -87,7 +88,13 @@ def ipu_compile_summary(
 
 
 def _check(name: str, events: Iterable[Any]) -> list[Any]:
-    found = len(list(events))
+    try:
+        found = len(list(events))
+    except TypeError:  # also that of a tensor of a graph
+        raise TypeError(
+            "`events` must be the value of ipu_event_trace(), as Session.run returns it, "
+            f"got {type(events).__name__} {events!r}."
+        ) from None
     if found:
         raise ValueError(
             f"{name} takes the value of ipu_event_trace(), which has no elements on a "

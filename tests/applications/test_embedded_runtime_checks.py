@@ -93,7 +93,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path, monkeypatch):
         file.read(path)
 
 
-def test_what_a_file_cannot_hold_is_refused_when_it_is_traced():
+def test_what_a_file_cannot_hold_is_refused_when_it_is_traced(tmp_path):
     """Before anything is compiled."""
     configure()
     infeed, _ = queues(X)
@@ -113,6 +113,8 @@ def test_what_a_file_cannot_hold_is_refused_when_it_is_traced():
         experimental_application_compile_op(3)
     with pytest.raises(ValueError, match="must be in a folder that exists"):
         experimental_application_compile_op(len, output_path="/nowhere/at/all")
+    with pytest.raises(ValueError, match="must be that of a file, got the folder /"):
+        experimental_application_compile_op(len, output_path=tmp_path)
     assert ipufeed.executable.stats().compiles == before
 
 

@@ -145,6 +145,7 @@ def test_all_unknown_flags_are_named():
         ("--max_infeed_threads", "must be an integer (`=5`), got 'no value'"),
         ("--max_infeed_threads=1.5", "got '1.5'"),
         ("--executable_cache_path /tmp/a", "--executable_cache_path needs a value"),
+        ("--show_progress_bar=on", "must be auto, true or false, got 'on'"),
     ],
 )
 def test_a_value_of_a_wrong_type_ends_the_process(text, message):

@@ -57,6 +57,26 @@ def test_inside_a_function_a_plain_one_may_be_run(executor, strategy):
     assert float(function(tf.constant(1.0))) == 2.0
 
 
+@pytest.mark.parametrize("jit_compile", [True, None])
+def test_an_object_whose_call_is_a_function_may_be_run(executor, strategy, jit_compile):
+    """A tf.Module's, for example, which creates its variables in its first call."""
+
+    class Scale(tf.Module):
+        factor = None
+
+        @tf.function(jit_compile=jit_compile)
+        def __call__(self, x):
+            if self.factor is None:
+                self.factor = tf.Variable(2.0)
+            return x * self.factor.assign_add(1.0)
+
+    with strategy.scope():
+        first, second = Scale(), Scale()
+        assert float(strategy.run(first, [tf.constant(2.0)])) == 6.0
+        assert float(strategy.run(first, [tf.constant(2.0)])) == 8.0
+        assert float(strategy.run(second, [tf.constant(2.0)])) == 6.0
+
+
 def test_a_plain_function_is_refused_in_eager_mode(strategy):
     """In the words of the original, with the remedy."""
     with pytest.raises(

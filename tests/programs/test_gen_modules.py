@@ -12,6 +12,7 @@ from ipufeed.device.program import compiler
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.system import system
 from ipufeed.executable.store.counters import reset_stats, stats
+from ipufeed.programs import event_traces
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 v1 = tf.compat.v1
@@ -134,6 +135,15 @@ def test_reports_are_extracted_from_a_trace_without_events(caplog):
         ValueError, match="which has no elements on a simulated IPU, got"
     ):
         utils.extract_compile_reports([b"event"])
+
+
+def test_reports_are_of_a_value_and_not_of_a_tensor():
+    """A program that has not run `ipu_event_trace()` gets an error with the remedy."""
+    with tf.Graph().as_default():
+        trace = gen_ipu_ops.ipu_event_trace()
+        for events in (trace, None, 3):
+            with pytest.raises(TypeError, match=r"as Session.run returns it, got \w+"):
+                event_traces.extract_all_events(events)
 
 
 @pytest.mark.parametrize("mode", ["all", "get_last"])

@@ -147,8 +147,14 @@ class Category:
             attr: Its name relative to this category, such as "optimizations.math.fast".
 
         Raises:
+            TypeError: The name is not a str.
             ValueError: No attribute has that name.
         """
+        if not isinstance(attr, str):
+            raise TypeError(
+                "`attr` must be a str, such as 'optimizations.math.fast', got "
+                f"{type(attr).__name__} {attr!r}."
+            )
         first, _, rest = attr.partition(".")
         if first in self._branches:
             branch: Category = vars(self)[first]

@@ -33,6 +33,9 @@ VARIABLE = "TF_POPLAR_FLAGS"
 # Graphcore's shortest poll interval; smaller values are replaced by this one.
 MIN_POLL_TIME_MS = 100
 
+# The values of --show_progress_bar, in lower case: `auto` and those of a switch.
+PROGRESS_BARS = ("auto", "true", "1", "false", "0")
+
 
 def _flag(default: Any, text: str, in_hash: bool = False) -> Any:
     return dataclasses.field(
@@ -45,7 +48,7 @@ class Flags:
     """The values of all flags; each field is a flag, its help is in its metadata.
 
     Raises:
-        PoplarFlagsError: The flags of synthetic data are invalid.
+        PoplarFlagsError: The flags of synthetic data are invalid, or the progress bar's.
     """
 
     help: bool = _flag(False, "print the flags, and end")
@@ -108,6 +111,11 @@ class Flags:
             raise PoplarFlagsError(
                 f"{VARIABLE}: `synthetic_data_initializer` needs synthetic data: add "
                 "--use_synthetic_data or --synthetic_data_categories=..."
+            )
+        if self.show_progress_bar.lower() not in PROGRESS_BARS:
+            raise PoplarFlagsError(
+                f"{VARIABLE}: --show_progress_bar must be auto, true or false, got "
+                f"{self.show_progress_bar!r}"
             )
         poll_time = max(self.on_demand_device_poll_time, MIN_POLL_TIME_MS)
         object.__setattr__(self, "on_demand_device_poll_time", poll_time)

@@ -157,8 +157,9 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         """Runs a function on the IPU and waits for its end.
 
         Args:
-            fn: A tf.function. With jit_compile=True it is one compiled program or an error;
-                without it, ops that cannot be compiled run op by op.
+            fn: A tf.function, or an object whose `__call__` is one. With jit_compile=True
+                it is one compiled program or an error; without it, ops that cannot be
+                compiled run op by op.
             args: Its positional arguments, a list or tuple.
             kwargs: Its keyword arguments, a dict.
             options: A tf.distribute.RunOptions; no effect, with a warning.
@@ -179,6 +180,9 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
                 f"`args` must be a list or tuple, got {type(args).__name__}: for a "
                 "single argument x it is (x,)."
             )
+        called = fn.__call__  # of a tf.Module, for example, a tf.function
+        if hasattr(called, "get_concrete_function"):
+            fn = called
         if (
             tf.executing_eagerly()
             and not hasattr(fn, "get_concrete_function")

@@ -228,6 +228,8 @@ def test_metadata_describes_an_attribute():
     assert old.deprecated
     assert old.deprecated_msg == "use paint.colour instead."
     assert house.get_attribute_metadata("walls.options").actual_type is dict
+    with pytest.raises(TypeError, match=r"`attr` must be a str, .* got int 3"):
+        house.get_attribute_metadata(3)
 
 
 def test_metadata_checks_and_warns(caplog):
