@@ -3,14 +3,13 @@
     <filename>.<feed_name>.<i>.npy    component i of the elements, stacked
     <filename>.npz                    variables, by their names
 
-Graphcore's module writes files for Poplar's readers, which do not exist here.
+Graphcore's module writes files for Poplar's readers, which do not exist here. A bfloat16 is
+float32 in the files.
 """
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,16 @@ import tensorflow as tf
 
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
+from ipufeed.programs.numpy_files import (
+    file_start,
+    fitting,
+    read_arrays,
+    stacked,
+    write_array,
+    write_arrays,
+)
 from ipufeed.queues.arguments import check_feed_name
 from ipufeed.queues.infeed import IPUInfeedQueue
-from ipufeed.render.files import write_whole
 from ipufeed.tf_types import Dataset, Nest, Operation, Tensor, Variable
 
 _EVERY = 1000  # elements between two lines of progress
@@ -48,15 +54,18 @@ def dataset_extractor(
         In a version 1 graph the operation that writes; in eager mode the files' paths.
 
     Raises:
-        TypeError: `dataset` is not a dataset, `num_elements` not an int, or `feed_name`
-            not a str.
-        ValueError: `num_elements` is less than 1, or `feed_name` has a "/" or NUL.
+        TypeError: `dataset` is not a dataset of tensors, `num_elements` not an int,
+            `filename` not a path, or `feed_name` not a str.
+        ValueError: `num_elements` is less than 1, `feed_name` has a "/" or NUL, or the
+            elements have different shapes.
+        FileNotFoundError: The files' folder does not exist; in a graph at the run.
         tf.errors.OutOfRangeError: At the run: the dataset has fewer elements.
     """
     if not isinstance(dataset, tf.data.Dataset):
         raise TypeError(
             f"`dataset` must be a tf.data.Dataset, got {type(dataset).__name__}."
         )
+    _check_components(dataset)
     if isinstance(num_elements, bool) or not isinstance(num_elements, int):
         raise TypeError(
             f"`num_elements` must be an int, got {type(num_elements).__name__}."
@@ -64,7 +73,7 @@ def dataset_extractor(
     if num_elements < 1:
         raise ValueError("Expected `num_elements` to be at least 1.")
     _check_file_part(feed_name)
-    begin = f"{os.fspath(filename)}.{feed_name or 'infeed'}"
+    begin = f"{file_start('filename', filename)}.{feed_name or 'infeed'}"
     if tf.executing_eagerly():
         rows = iter(dataset)
         elements = []
@@ -103,6 +112,16 @@ def dataset_extractor(
         return tf.numpy_function(write, stacked, tf.int64).op
 
 
+def _check_components(dataset: Dataset) -> None:
+    for place, spec in enumerate(tf.nest.flatten(dataset.element_spec)):
+        if not isinstance(spec, tf.TensorSpec):
+            raise TypeError(
+                f"`dataset` must have tensors as elements, got {spec} as component "
+                f"{place}: convert it with map, such as by tf.sparse.to_dense or the "
+                "method to_tensor of a RaggedTensor."
+            )
+
+
 def _check_file_part(feed_name: object) -> None:
     check_feed_name(feed_name)
     if any(each in str(feed_name) for each in "/\0"):
@@ -129,9 +148,8 @@ def _write_components(begin: str, elements: Sequence[Any]) -> list[str]:
     paths = []
     for place, column in enumerate(zip(*elements, strict=True)):
         path = f"{begin}.{place}.npy"
-        buffer = io.BytesIO()
-        np.save(buffer, np.stack(column), allow_pickle=False)
-        write_whole(path, buffer.getvalue())
+        what = f"component {place} of the dataset"
+        write_array(path, stacked(column, what), what)
         paths.append(path)
     return paths
 
@@ -177,22 +195,25 @@ def export_variables(
         In a version 1 graph the operation that writes; in eager mode the path.
 
     Raises:
+        TypeError: `variables` or `names` is not a list or tuple, one of them is not a
+            variable, or `filename` is not a path.
         ValueError: There is not one name for each variable, or a name occurs twice.
+        FileNotFoundError: The file's folder does not exist; in a graph at the run.
     """
     if metadata is not None:
         no_effect("export_variables(metadata=)", "the arrays have dtypes and shapes")
+    _check_list("variables", variables)
+    _check_list("names", names)
     names = [str(name) for name in names]
     if len(names) != len(variables) or len(set(names)) < len(names):
         raise ValueError(
             f"`names` must be {len(variables)} different names, one for each variable, "
             f"got {names}."
         )
-    path = f"{os.fspath(filename)}.npz"
+    path = f"{file_start('filename', filename)}.npz"
 
     def write(*values: Any) -> np.int64:
-        buffer = io.BytesIO()
-        np.savez(buffer, **dict(zip(names, values, strict=True)))
-        write_whole(path, buffer.getvalue())
+        write_arrays(path, dict(zip(names, values, strict=True)))
         if print_stats:
             tf.get_logger().info("%d variables are in %s", len(values), path)
         return np.int64(len(values))
@@ -203,6 +224,20 @@ def export_variables(
     with tf.device("/device:CPU:0"):
         values = [tf.convert_to_tensor(variable) for variable in variables]
         return tf.numpy_function(write, values, tf.int64).op
+
+
+def _check_list(name: str, values: object) -> None:
+    """Raises TypeError unless an argument is a list, `variables` one of variables."""
+    if not isinstance(values, Collection) or isinstance(values, (str, bytes)):
+        raise TypeError(
+            f"`{name}` must be a list or tuple, got {type(values).__name__}: give `[x]` "
+            "for a single x."
+        )
+    for each in values:
+        if name == "variables" and not hasattr(each, "assign"):
+            raise TypeError(
+                f"`variables` must be tf.Variables, got {type(each).__name__} {each!r}."
+            )
 
 
 @flags_checked
@@ -226,18 +261,23 @@ def import_variables(
         In a version 1 graph the operation that assigns; None in eager mode.
 
     Raises:
-        tf.errors.InvalidArgumentError: `strict`, and a name has no counterpart.
+        TypeError: `variables` is not a list of variables, or `filenames` not of paths.
+        ValueError: Two variables have one name, or a file has another format.
+        tf.errors.InvalidArgumentError: `strict`, and a name has no counterpart; or a value
+            has another shape or dtype than its variable.
         OSError: A file cannot be read.
     """
+    _check_list("variables", variables)
     if not is_input:
         no_effect("import_variables(is_input=False)", "the files are the same")
-    several = [filenames] if isinstance(filenames, str) else list(filenames)
-    values: dict[str, Any] = {}
-    for name in several:
-        path = name if name.endswith(".npz") else f"{name}.npz"
-        with np.load(path, allow_pickle=False) as file:
-            values |= {key: file[key] for key in file.files}
+    values = read_arrays(filenames)
     known = {variable.name.partition(":")[0]: variable for variable in variables}
+    if len(known) < len(variables):
+        names = sorted(variable.name for variable in variables)
+        raise ValueError(
+            "`variables` must have different names, by which the files have their values, "
+            f"got {', '.join(names)}."
+        )
     odd = sorted(known.keys() ^ values.keys())
     if strict and odd:
         raise tf.errors.InvalidArgumentError(
@@ -247,7 +287,7 @@ def import_variables(
             f"only: {', '.join(odd)}.",
         )
     assigned = [
-        variable.assign(values[name], read_value=False)
+        variable.assign(fitting(variable, values[name]), read_value=False)
         for name, variable in known.items()
         if name in values
     ]
@@ -281,6 +321,7 @@ def export_dataset_to_file(
         ValueError: See dataset_extractor.
     """
     _check_file_part(feed_name)  # before `or` takes the id for False or 0
+    file_start("output_filename", output_filename)
     dataset = dataset_or_infeed
     if isinstance(dataset, IPUInfeedQueue):
         feed_name = feed_name or dataset._id
@@ -310,8 +351,12 @@ def export_inputs_to_file(
         The path.
 
     Raises:
+        TypeError: `inputs` is not a list or tuple, or `output_filename` not a path.
+        FileNotFoundError: The file's folder does not exist.
         tf.errors.InvalidArgumentError: A placeholder has no value.
     """
+    _check_list("inputs", inputs)
+    path = f"{file_start('output_filename', output_filename)}.npz"
     if tf.executing_eagerly():
         values = [tf.convert_to_tensor(each).numpy() for each in inputs]
         names = [f"input_{number}" for number in range(len(values))]
@@ -323,8 +368,5 @@ def export_inputs_to_file(
         else:
             values = session.run(list(inputs), feed_dict)
         names = [each.name.partition(":")[0] for each in inputs]
-    path = f"{os.fspath(output_filename)}.npz"
-    buffer = io.BytesIO()
-    np.savez(buffer, **dict(zip(names, values, strict=True)))
-    write_whole(path, buffer.getvalue())
+    write_arrays(path, dict(zip(names, values, strict=True)))
     return path

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.training import basic_session_run_hooks
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, as_number, flags_checked
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.placement import current_ordinal
 from ipufeed.tf_types import Graph, Nest, Operation
@@ -30,17 +30,18 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
     Each hook has its own outfeed for the values, so several hooks are independent.
 
     Args:
-        every_n_iter: Log after the first run, and then after each `every_n_iter`-th.
-            Default: None.
+        every_n_iter: Log after the first run, and then after each `every_n_iter`-th; at
+            least 1. Default: None.
         every_n_secs: Log after the first run, and then at most once in `every_n_secs`
-            seconds. Default: None.
+            seconds; not negative. Default: None.
         at_end: Log when the session ends. Default: False.
         formatter: A function from a dict of name to value (an array) to the line. Default:
             `name = value, name = value`, with the seconds if they were measured.
         logging_mode: LoggingMode.LAST, the last value; ALL, all since the last line.
 
     Raises:
-        ValueError: Both intervals are given; or neither is, and `at_end` is False.
+        ValueError: Both intervals are given; or neither is, and `at_end` is False; or an
+            interval is too small.
         TypeError: An argument is of another type.
 
     Threads: those of its session.
@@ -63,6 +64,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
             raise ValueError(
                 "Either every_n_iter, every_n_secs or at_end should be provided"
             )
+        _check_interval(every_n_iter, every_n_secs)
         if formatter is not None and not callable(formatter):
             raise TypeError(
                 f"`formatter` must be a function, got {type(formatter).__name__}."
@@ -168,6 +170,14 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
             return self._formatter(values)
         line = ", ".join(f"{name} = {value}" for name, value in values.items())
         return line if seconds is None else f"{line} ({seconds:.3f} sec)"
+
+
+def _check_interval(runs: object, seconds: object) -> None:
+    """Checks `every_n_iter` and `every_n_secs`; the timer would fail in a later run."""
+    if runs is not None and as_int("every_n_iter", runs, " or None") < 1:
+        raise ValueError(f"`every_n_iter` must be at least 1, got {runs}.")
+    if seconds is not None and not as_number("every_n_secs", seconds) >= 0:
+        raise ValueError(f"`every_n_secs` must be at least 0, got {seconds}.")
 
 
 def _outermost(graph: Graph) -> Graph:

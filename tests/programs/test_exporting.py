@@ -142,6 +142,75 @@ def test_variables_come_back_by_name(style, tmp_path):
         assert one.dtype == other.dtype
 
 
+@pytest.mark.parametrize("style", ["graph", "eager"])
+def test_bfloat16_and_texts_are_written_as_numbers_and_texts(style, tmp_path):
+    """NumPy's files have no bfloat16, so they hold float32."""
+    name = str(tmp_path / "data")
+    with contextlib.ExitStack() as stack:
+        if style == "graph":
+            stack.enter_context(tf.Graph().as_default())
+            run = stack.enter_context(v1.Session()).run
+        dataset = tf.data.Dataset.range(3).map(
+            lambda i: (tf.cast(i, tf.bfloat16) / 2, tf.strings.as_string([i, i + 1]))
+        )
+        written = dataset_extractor(dataset, 3, name)
+        if style == "graph":
+            run(written)
+    assert np.load(f"{name}.infeed.0.npy").tolist() == [0, 0.5, 1]
+    texts = np.load(f"{name}.infeed.1.npy")
+    assert texts.tolist() == [[b"0", b"1"], [b"1", b"2"], [b"2", b"3"]]
+
+
+def test_a_variable_of_bfloat16_comes_back(tmp_path):
+    """From a path, which need not be a str; and a name of NumPy's own is a name."""
+    variable = tf.Variable(tf.constant([1.5, -2.0], tf.bfloat16), name="file")
+    export_variables([variable], ["file"], tmp_path / "values")
+    variable.assign([0, 0])
+    import_variables([variable], tmp_path / "values")
+    assert variable.numpy().tolist() == [1.5, -2.0]
+
+
+def test_a_value_must_fit_its_variable(tmp_path):
+    """In shape and dtype: floats do not become ints."""
+    export_variables([tf.Variable([1.5, 2.5])], ["a"], tmp_path / "values")
+    for other in (tf.Variable([1, 2], name="a"), tf.Variable([1.0], name="a")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="The variable a:0 is"):
+            import_variables([other], str(tmp_path / "values"))
+    with pytest.raises(ValueError, match="must have different names"):
+        import_variables([other, other], str(tmp_path / "values"))
+
+
+def test_files_that_cannot_be_are_refused(tmp_path):
+    """Before a dataset is read; errors name the argument or the component."""
+    one = [tf.Variable(1.0)]
+    with pytest.raises(FileNotFoundError, match=r"make /\S*/no first"):
+        export_variables(one, ["a"], tmp_path / "no" / "a")
+    for wrong in (
+        lambda: export_variables(one, ["a"], 3),
+        lambda: dataset_extractor(pairs(), 1, 3),
+    ):
+        with pytest.raises(TypeError, match="`filename` must be a str or a path, got"):
+            wrong()
+    with pytest.raises(TypeError, match="`variables` must be a list or tuple, got"):
+        export_variables(one[0], ["a"], tmp_path / "a")
+    with pytest.raises(TypeError, match=r"must be tf.Variables, got int 3"):
+        export_variables([3], ["a"], tmp_path / "a")
+    with pytest.raises(TypeError, match="`filenames` must be a path or a list of path"):
+        import_variables(one, 3)
+    (tmp_path / "bad.npz").write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="cannot be read as one"):
+        import_variables(one, tmp_path / "bad.npz")
+    numbers = tf.data.Dataset.range(3)
+    with pytest.raises(
+        ValueError, match=r"component 0 of .* have one shape, got \[0\]"
+    ):
+        dataset_extractor(numbers.map(lambda i: tf.zeros([i])), 2, tmp_path / "a")
+    with pytest.raises(TypeError, match=r"got SparseTensorSpec\(.* as component 0"):
+        dataset_extractor(
+            numbers.map(lambda i: tf.sparse.from_dense([i])), 2, tmp_path / "a"
+        )
+
+
 def test_names_must_be_the_same_on_both_sides(tmp_path):
     """Unless `strict` is False: then what is there is read."""
     name = str(tmp_path / "weights")

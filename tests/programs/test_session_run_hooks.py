@@ -88,6 +88,26 @@ def test_it_must_know_when(arguments, message):
         IPULoggingTensorHook(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"every_n_iter": 0}, ValueError, "`every_n_iter` must be at least 1, got 0"),
+        (
+            {"every_n_iter": 1.5},
+            TypeError,
+            "`every_n_iter` must be an int or None, got",
+        ),
+        ({"every_n_secs": -1}, ValueError, "`every_n_secs` must be at least 0, got -1"),
+        ({"every_n_secs": float("nan")}, ValueError, "must be at least 0, got nan"),
+        ({"every_n_secs": "a"}, TypeError, "`every_n_secs` must be a number, got str"),
+    ],
+)
+def test_an_interval_is_checked_when_the_hook_is_made(arguments, error, message):
+    """Not by the timer, in the middle of the training."""
+    with pytest.raises(error, match=message):
+        IPULoggingTensorHook(**arguments)
+
+
 def test_log_is_called_once_with_tensors():
     """What is wrong raises when the graph is built, or the session begins."""
     hook = IPULoggingTensorHook(at_end=True)
