@@ -196,3 +196,23 @@ def test_the_environment_traces_a_whole_run(tmp_path):
     (path,) = (tmp_path / "t").glob("tf_trace__*.json")
     content = json.loads(path.read_text())
     assert any(event["name"] == "EXECUTE" for event in content["traceEvents"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ('{"enable": "yes"}', """`enable` must be "true" or "false", got 'yes'"""),
+        ("[1]", "PVTI_OPTIONS must be a JSON object, got '[1]'"),
+        ('{"enable": "false"}', ""),
+    ],
+)
+def test_a_wrong_option_of_the_environment_is_a_warning(
+    options, message, monkeypatch, caplog, tmp_path
+):
+    """The program runs, without a trace."""
+    monkeypatch.setenv("PVTI_OPTIONS", options)
+    recorder.follow_environment()
+    assert message in caplog.text
+    assert bool(caplog.text) == bool(message)
+    with executable.trace(tmp_path / "t.json"):  # none is running
+        pass

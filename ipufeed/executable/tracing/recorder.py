@@ -124,6 +124,10 @@ def _write(path: Path, events: list[Event], dropped: int, begun_ns: int) -> None
         )
 
 
+# The values of `enable` in PVTI_OPTIONS, in lower case.
+_SWITCH = {"true": True, "1": True, "false": False, "0": False}
+
+
 def follow_environment() -> None:
     """Traces the whole process if PVTI_OPTIONS requests it. Called at import."""
     text = os.environ.get("PVTI_OPTIONS", "")
@@ -131,12 +135,17 @@ def follow_environment() -> None:
         return
     try:
         options: Any = json.loads(text)
-        enabled = str(options.get("enable", "false")).lower() in ("true", "1")
+        enabled = str(options.get("enable", "false")).lower()
         folder = Path(str(options.get("directory", "") or ".")).absolute()
     except (ValueError, AttributeError):
         LOGGER.warning("PVTI_OPTIONS must be a JSON object, got %r: no trace.", text)
         return
-    if not enabled:
+    if enabled not in _SWITCH:
+        LOGGER.warning(
+            'PVTI_OPTIONS: `enable` must be "true" or "false", got %r: no trace.',
+            options["enable"],
+        )
+    if not _SWITCH.get(enabled):
         return
     start()
     begun = time.monotonic_ns()
