@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
@@ -40,8 +41,10 @@ def _outfeed(feed_id: str, mode: str, depth: int) -> IPUOutfeedQueue:
     """Returns the outfeed of an id; the first call creates it.
 
     Raises:
+        TypeError: The id is not a str.
         ValueError: The mode is not defined.
     """
+    _check_id(feed_id)
     if mode not in _MODES:
         raise ValueError(
             f"`outfeed_mode` must be one of {', '.join(map(repr, _MODES))}, got {mode!r}."
@@ -57,12 +60,49 @@ def _outfeed(feed_id: str, mode: str, depth: int) -> IPUOutfeedQueue:
         return _outfeeds[feed_id]
 
 
+def _check_id(feed_id: object) -> None:
+    if not isinstance(feed_id, str):
+        raise TypeError(
+            f"`feed_id` must be a str, got {type(feed_id).__name__} {feed_id!r}."
+        )
+
+
+def _check_components(dataset: Dataset, types: object, shapes: object) -> None:
+    """Raises an error unless dtypes and shapes are those of a dataset's components."""
+    specs = tf.nest.flatten(dataset.element_spec)
+    for name, given, found, convert in (
+        ("output_types", types, [spec.dtype for spec in specs], tf.as_dtype),
+        ("output_shapes", shapes, [spec.shape for spec in specs], tf.TensorShape),
+    ):
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(
+                f"`{name}` must be a list, with one for each component of the dataset, "
+                f"got {type(given).__name__} {given!r}."
+            )
+        wanted = [convert(each) for each in given]
+        if len(wanted) != len(found) or not all(
+            one.is_compatible_with(other)
+            for one, other in zip(wanted, found, strict=True)
+        ):
+            raise ValueError(
+                f"`{name}` must be those of the dataset's components, "
+                f"[{', '.join(map(_short, found))}], got "
+                f"[{', '.join(map(_short, wanted))}]."
+            )
+
+
+def _short(value: Any) -> str:
+    return value.name if isinstance(value, tf.DType) else str(value)
+
+
 def _infeed(feed_id: str) -> IPUInfeedQueue:
     """Returns the infeed of an id.
 
     Raises:
+        TypeError: The id is not a str.
         ValueError: There is none.
     """
+    _check_id(feed_id)
     with _lock:
         queue = _infeeds.get(feed_id)
     if queue is None:
@@ -160,14 +200,19 @@ def ipu_create_dataset_iterator(
     Args:
         input_dataset: A dataset, or its variant tensor.
         feed_id: The queue's id.
-        output_types: The components' dtypes.
+        output_types: The components' dtypes, flat.
         output_shapes: Their shapes.
         device_ordinal: Not used: the dequeuing program's IPU has the queue.
         prefetch_depth: The ring's capacity in elements.
         optimise_latency: No effect, with a warning: the ring has no batching to turn off.
         name: Not used.
+
+    Raises:
+        TypeError: `feed_id` is not a str, or dtypes or shapes are not a list.
+        ValueError: They are not those of the dataset.
     """
     del device_ordinal, name
+    _check_id(feed_id)
     warn_of_latency("ipu_create_dataset_iterator", optimise_latency)
     dataset = input_dataset
     if not isinstance(dataset, tf.data.Dataset):
@@ -177,6 +222,7 @@ def ipu_create_dataset_iterator(
         )
         dataset = tf.data.experimental.from_variant(input_dataset, spec)
     queue = IPUInfeedQueue(dataset, prefetch_depth=prefetch_depth, _internal_id=feed_id)
+    _check_components(dataset, output_types, output_shapes)
     with _lock:
         _infeeds[feed_id] = queue
     return queue.initializer
@@ -184,8 +230,8 @@ def ipu_create_dataset_iterator(
 
 def pop_datastream_infeed_dequeue(
     feed_id: str,
-    output_types: object,
-    output_shapes: object,
+    output_types: Iterable[DType],
+    output_shapes: Iterable[Shape],
     prefetch_depth: int = 1,
     optimise_latency: bool = False,
     name: str | None = None,
@@ -194,19 +240,21 @@ def pop_datastream_infeed_dequeue(
 
     Args:
         feed_id: The queue's id.
-        output_types: Not used: the dataset has its dtypes.
-        output_shapes: Not used: the dataset has its shapes.
+        output_types: The dtypes of the dataset's components, flat.
+        output_shapes: Their shapes.
         prefetch_depth: No effect: ipu_create_dataset_iterator sets it. Another depth than
             there is warned of.
         optimise_latency: No effect, with a warning: the ring has no batching to turn off.
         name: Not used.
 
     Raises:
-        ValueError: No dataset feeds the id.
+        TypeError: The id is not a str, or dtypes or shapes are not a list.
+        ValueError: No dataset feeds the id, or it has other dtypes or shapes.
     """
-    del output_types, output_shapes, name
+    del name
     warn_of_latency("pop_datastream_infeed_dequeue", optimise_latency)
     queue = _infeed(feed_id)
+    _check_components(queue._dataset, output_types, output_shapes)
     if prefetch_depth not in (1, queue._prefetch_depth):
         no_effect(
             "pop_datastream_infeed_dequeue(prefetch_depth=)",

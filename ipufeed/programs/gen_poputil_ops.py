@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from ipufeed.checks import as_int
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.device.program.variables import contents_of
 from ipufeed.ops import control_flow_ops
@@ -33,9 +34,12 @@ def ipu_stateful_gradient_accumulate(
         name: The operation's name.
 
     Raises:
+        TypeError: `num_mini_batches` is not an int.
+        ValueError: It is less than 1.
         tf.errors.FailedPreconditionError: At the run: there is no such loop, or its count
             is not a multiple; or the result is used otherwise than `verify_usage` says.
     """
+    num_mini_batches = _checked_count(num_mini_batches)
     value = tf.convert_to_tensor(input)
     if num_mini_batches == 1:
         return tf.identity(value, name=name)
@@ -77,8 +81,10 @@ def ipu_stateful_gradient_accumulate_with_momentum(
         Zeros; in the last iteration of a group the variable's value.
 
     Raises:
+        TypeError, ValueError: `num_mini_batches` is not an int of at least 1.
         tf.errors.FailedPreconditionError: See ipu_stateful_gradient_accumulate.
     """
+    num_mini_batches = _checked_count(num_mini_batches)
     gradient = tf.convert_to_tensor(grad)
     handle = getattr(accum, "handle", accum)
     dtype = gradient.dtype
@@ -94,6 +100,14 @@ def ipu_stateful_gradient_accumulate_with_momentum(
     with tf.control_dependencies([] if stored is None else [stored]):
         is_last = tf.equal(position, num_mini_batches - 1)
         return tf.where(is_last, total, tf.zeros_like(total), name=name)
+
+
+def _checked_count(count: object) -> int:
+    """Returns `num_mini_batches` as an int of at least 1."""
+    number = as_int("num_mini_batches", count)
+    if number < 1:
+        raise ValueError(f"`num_mini_batches` must be at least 1, got {number}.")
+    return number
 
 
 def gradient_accumulator_create(
@@ -152,7 +166,16 @@ def ipu_barrier(
     insert_barrier_for_gradients: bool = False,
     name: str | None = None,
 ) -> Nest:
-    """Returns the same tensors, each after all are computed: see `control_flow_ops`."""
+    """Returns the same tensors, each after all are computed: see `control_flow_ops`.
+
+    Raises:
+        TypeError: `inputs` is not a list or tuple.
+    """
+    if not isinstance(inputs, (list, tuple)):  # a tensor would be taken for its rows
+        raise TypeError(
+            f"`inputs` must be a list of tensors, got {type(inputs).__name__}: give `[x]` "
+            "for a single x."
+        )
     return control_flow_ops.barrier(list(inputs), insert_barrier_for_gradients, name)
 
 

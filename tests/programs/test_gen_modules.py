@@ -146,6 +146,45 @@ def test_reports_are_of_a_value_and_not_of_a_tensor():
                 event_traces.extract_all_events(events)
 
 
+@pytest.mark.parametrize(
+    ("types", "shapes", "error", "message"),
+    [
+        (
+            [tf.int32],
+            [[]],
+            ValueError,
+            r"`output_types` must be .*\[float32\], got \[int",
+        ),
+        ([tf.float32], [[2]], ValueError, r"`output_shapes` must be .*got \[\(2,\)\]"),
+        ([tf.float32] * 2, [[]] * 2, ValueError, "`output_types` must be those of"),
+        (tf.float32, [[]], TypeError, "`output_types` must be a list, with one for"),
+    ],
+)
+def test_an_infeed_has_the_components_that_its_operations_name(
+    types, shapes, error, message
+):
+    """Else a program would get floats where it has written ints."""
+    dataset = tf.data.Dataset.from_tensors(1.0)
+    with pytest.raises(error, match=message):
+        gen_pop_datastream_ops.ipu_create_dataset_iterator(dataset, "a", types, shapes)
+    gen_pop_datastream_ops.ipu_create_dataset_iterator(dataset, "a", [tf.float32], [[]])
+    with pytest.raises(error, match=message):
+        gen_pop_datastream_ops.pop_datastream_infeed_dequeue("a", types, shapes)
+    with pytest.raises(TypeError, match="`feed_id` must be a str, got int 3"):
+        gen_pop_datastream_ops.ipu_delete_dataset_iterator(3)
+
+
+def test_wrong_arguments_of_the_raw_operations_are_named():
+    """With what they must be."""
+    for count, error in ((0, ValueError), (1.5, TypeError), (True, TypeError)):
+        with pytest.raises(error, match="`num_mini_batches` must be"):
+            gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones([2]), count)
+    with pytest.raises(
+        TypeError, match="`inputs` must be a list of tensors, got Eager"
+    ):
+        gen_poputil_ops.ipu_barrier(tf.ones([2]))
+
+
 @pytest.mark.parametrize("mode", ["all", "get_last"])
 @pytest.mark.parametrize("style", STYLES)
 def test_queues_are_known_by_their_ids(style, mode):
@@ -191,24 +230,23 @@ def test_what_the_raw_queues_ignore_is_warned_of(clean_system, caplog):
     no_effect.forget()
     dataset = tf.data.Dataset.from_tensors(np.float32(1))
     ops = gen_pop_datastream_ops
+    named = "warns", [tf.float32], [[]]
     with ipu_scope("/device:IPU:0"):
         ops.ipu_create_dataset_iterator(
             dataset,
-            "warns",
-            [tf.float32],
-            [[]],
+            *named,
             prefetch_depth=3,
             optimise_latency=True,
         )
         for depth in (1, 3):
             with tf.Graph().as_default():
-                ops.pop_datastream_infeed_dequeue("warns", [], [], prefetch_depth=depth)
+                ops.pop_datastream_infeed_dequeue(*named, prefetch_depth=depth)
         assert caplog.text.count("has no effect") == 1
         for _ in range(2):
             with tf.Graph().as_default():
-                ops.pop_datastream_infeed_dequeue("warns", [], [], prefetch_depth=2)
+                ops.pop_datastream_infeed_dequeue(*named, prefetch_depth=2)
         with pytest.raises(TypeError, match="prefetch_dept"):
-            ops.pop_datastream_infeed_dequeue("warns", [], [], prefetch_dept=2)
+            ops.pop_datastream_infeed_dequeue(*named, prefetch_dept=2)
 
     assert (
         "`ipu_create_dataset_iterator(optimise_latency=)` has no effect" in caplog.text
