@@ -21,9 +21,10 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from ipufeed import ending
-from ipufeed.applications.file import Application
+from ipufeed.applications.file import Application, are_same
 from ipufeed.applications.program import Program
 from ipufeed.applications.signature import grouped
+from ipufeed.device.log import LOGGER
 from ipufeed.device.system.system import require_usable
 from ipufeed.executable.store import provided
 from ipufeed.process_state import STATE
@@ -107,6 +108,23 @@ class _Engine:
         ipus = require_usable(application.ordinal).num_ipus
         self._needs_company = application.pipelined or ipus > application.shards
         provided.provide(application.programs)
+
+    def warn_of_others(self, application: Application, inputs: list[Tensor]) -> None:
+        """Warns if a start has named another application or other inputs."""
+        if application is self.application:  # which this start has started
+            return
+        if not self.application.is_same(application):
+            other = "application"
+        elif not are_same(inputs, self._inputs):
+            other = "inputs"
+        else:
+            return
+        LOGGER.warning(
+            "Engine %s exists and is left as it is, with its own %s: start the other one "
+            "with another name, or call embedded_runtime_stop first.",
+            self.name,
+            other,
+        )
 
     def start(self) -> None:
         """Starts the program, unless it runs.

@@ -16,6 +16,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2
 
@@ -65,6 +66,14 @@ class Application:
     def shards(self) -> int:
         """Number of IPUs of one replica."""
         return int(self.programs[-1].header.get("shards", 1))
+
+    def is_same(self, other: Application) -> bool:
+        """Returns whether another one has the same functions and the same values."""
+        return (
+            self.library == other.library
+            and are_same(self.captured, other.captured)
+            and are_same(self.variables, other.variables)
+        )
 
     def functions(self) -> function_pb2.FunctionDefLibrary:
         """Returns the function and those that it calls."""
@@ -183,6 +192,19 @@ def _from_table(table: JsonObject, entry: Entry) -> Application:
         pipelined=bool(table["pipelined"]),
         programs=[*parts, entry],
     )
+
+
+def are_same(values: list[Tensor], others: list[Tensor]) -> bool:
+    """Returns whether two lists have the same tensors, bit by bit."""
+    return len(values) == len(others) and all(
+        _bits(one) == _bits(other) for one, other in zip(values, others, strict=True)
+    )
+
+
+def _bits(value: Tensor) -> tuple[object, ...]:
+    array = np.asarray(value)
+    texts = array.dtype.kind == "O"
+    return array.dtype, array.shape, array.tolist() if texts else array.tobytes()
 
 
 def _serialised(values: list[Tensor]) -> bytes:

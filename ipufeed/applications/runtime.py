@@ -53,7 +53,8 @@ def embedded_runtime_start(
             string tensor whose value is known when this is called.
         inputs: The values of the signature's inputs, as a list in its order or a dict by
             its names: the function's arguments, and the variables that are not frozen.
-        name: The engine's name. An engine of this name that exists is left as it is.
+        name: The engine's name. An engine of this name that exists is left as it is; in
+            eager mode with a warning if it has another application or other inputs.
         timeout: Microseconds that a call of a pipeline waits for further calls, before
             elements of zeros are fed, whose results are dropped. Default: 5000.
 
@@ -81,7 +82,8 @@ def embedded_runtime_start(
     feeds = application.signature.inputs
     values = _checked_values(_in_order(inputs, feeds), feeds, "runtime", TypeError)
     if tf.executing_eagerly():
-        engine.start(name, application, values, timeout_us / 1e6)
+        started = engine.start(name, application, values, timeout_us / 1e6)
+        started.warn_of_others(application, values)
         output: Tensor = tf.constant(name)
     else:
         given = [

@@ -329,11 +329,17 @@ def test_a_stopped_engine_is_gone_and_its_name_free(tmp_path):
     assert embedded_runtime_call([ones(), 1], context)[1].numpy() == 2
 
 
-def test_an_engine_that_is_there_is_left_as_it_is(tmp_path):
-    """Even if another file is named."""
+def test_an_engine_that_is_there_is_left_as_it_is(tmp_path, caplog):
+    """Even if other inputs or another file are named, which is warned of."""
     path = compiled(tmp_path / "a.poplar_exec")
+    frozen = compiled(tmp_path / "b.poplar_exec", freeze_variables=True)
     embedded_runtime_start(path, {"weights": ones()}, "engine")
+    embedded_runtime_start(path, {"weights": ones()}, "engine")
+    assert "left as it is" not in caplog.text
+    embedded_runtime_start(frozen, [], "engine")
+    assert "left as it is, with its own application" in caplog.text
     context = embedded_runtime_start(path, {"weights": ones(9)}, "engine")
+    assert "left as it is, with its own inputs" in caplog.text
 
     assert embedded_runtime_call([ones(), 1], context)[0].numpy()[0] == 1.0
 
