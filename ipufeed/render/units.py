@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 
+# A value from here on is rounded to the next larger unit: `1 ms`, not `1e+03 µs`.
+ROUNDED_UP = 0.9995
+
 
 def number(value: float) -> str:
     """Returns three to four significant digits, with separated thousands."""
@@ -24,7 +27,7 @@ def prefixed(value: float) -> str:
     """Returns three digits and a prefix: `26.6 M`."""
     prefixes = ("", "k", "M", "G", "T", "P")
     power = 0
-    while abs(value) >= 1000 and power < len(prefixes) - 1:
+    while abs(value) >= 1000 * ROUNDED_UP and power < len(prefixes) - 1:
         value /= 1000
         power += 1
     text = f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
@@ -34,7 +37,7 @@ def prefixed(value: float) -> str:
 def size(count: float) -> str:
     """Returns a size in bytes, kB, MB, GB or TB."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= scale:
+        if count >= scale * ROUNDED_UP:
             return f"{count / scale:.3g} {unit}"
     return f"{count:.0f} bytes"
 
@@ -44,7 +47,7 @@ def duration(seconds: float) -> str:
     if seconds >= 100:
         return f"{seconds:,.0f} s"
     for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= scale:
+        if seconds >= scale * ROUNDED_UP:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
 

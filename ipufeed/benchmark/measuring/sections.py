@@ -95,6 +95,7 @@ def assemble(
         others=conditions.others,
         usable_cpus=usable_cpus(),
         length=described["cardinality"],
+        loader=described.get("loader") is not None,
     )
     return Result(
         epochs=epochs,

@@ -40,6 +40,7 @@ class Facts:
     others: float | None
     usable_cpus: int
     length: int | str
+    loader: bool = False  # of another framework than tf.data
 
 
 def warnings(facts: Facts) -> list[WarningSection]:
@@ -79,7 +80,8 @@ def _how_to_measure_more(facts: Facts) -> str:
     if facts.raw.counters["ended"] and passes is not None:
         return f"ask for more passes than {passes:,} (--passes)"
     if facts.raw.counters["ended"]:
-        return "repeat() the dataset, or go through it more often (--passes)"
+        repeat = "" if facts.loader else "repeat() the dataset, or "
+        return f"{repeat}go through it more often (--passes)"
     return "ask for more (--seconds, --elements)"
 
 
@@ -234,7 +236,7 @@ def _too_short(facts: Facts) -> CodeAndMessage:
         return None
     return (
         "short_run",
-        f"The rate rests on {steady.seconds * 1e3:.2g} ms, less than the "
+        f"The rate rests on {duration(steady.seconds)}, less than the "
         f"{SHORTEST_S * 1e3:.0f} ms that a fill or a drain takes to detect: it is a "
         f"magnitude, or {_how_to_measure_more(facts)}.",
     )

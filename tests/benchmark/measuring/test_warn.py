@@ -82,6 +82,22 @@ def test_a_wide_interval_is_warned_of():
     assert warn.uncertain(facts()) is None
 
 
+def test_a_loader_has_no_repeat():
+    """That is a method of a tf.data dataset."""
+    wide = dataclasses.replace(SURE, interval=(65.0, 135.0))
+    _, message = warn.uncertain(facts(steady=wide, loader=True))
+
+    assert "repeat()" not in message
+    assert message.endswith("or go through it more often (--passes).")
+
+
+def test_a_short_steady_state_is_given_to_three_digits():
+    """49.8 ms are less than 50 ms, and 50 ms are not."""
+    short = dataclasses.replace(SURE, seconds=0.0498)
+
+    assert "rests on 49.8 ms, less than the 50 ms" in warn._too_short(facts(short))[1]
+
+
 def test_a_short_run_of_passes_is_advised_to_make_more_passes():
     """Not for what was done already, nor for a repeat() that would make it endless."""
     few = {**COUNTERS, "elements": 4}
