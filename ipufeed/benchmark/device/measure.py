@@ -199,9 +199,10 @@ def _rule_for(dataset: Dataset, loader: Kind | None, settings: Settings) -> Samp
 
     spec = dataset.element_spec  # all elements are of these shapes
     leading = {leading_of(each) for each in tf.nest.flatten(spec)}
-    rows = loader.rows().of(spec, leading.pop() if len(leading) == 1 else None)
+    counter = loader.rows()
+    rows = counter.of(spec, leading.pop() if len(leading) == 1 else None)
     alike = isinstance(spec, (tuple, dict)) and rows is not None
-    rule = rule_of(loader, alike, settings.items_per_element)
+    rule = rule_of(loader, alike, settings.items_per_element, counter.where)
     if rule.per_element is None and rows is not None:
         rule = dataclasses.replace(rule, per_element=rows)
     return rule

@@ -67,6 +67,7 @@ class Kind:
         batch: The source of its batches as text: `batch_size=32`; "" if the framework
             always batches; None if unknown.
         size: The elements of a full batch; None if unknown.
+        in_lists: Whether a table of one row is a batch, in the lists of its columns.
     """
 
     name: str
@@ -74,12 +75,13 @@ class Kind:
     passes: bool
     batch: str | None = None
     size: int | None = None
+    in_lists: bool = False
 
     def rows(self) -> Rows:
         """Returns what counts the samples of its elements."""
         from ipufeed.benchmark.loaders.rows import Rows
 
-        return Rows(self.size, self.batch is not None)
+        return Rows(self.size, self.batch is not None, self.in_lists)
 
 
 def kind_of(source: Loader) -> Kind | None:
@@ -279,6 +281,7 @@ def _datasets_kind(source: Loader) -> Kind | None:
         lambda: _plain(source),
         passes=True,
         batch="every column is a list" if batches else None,
+        in_lists=batches,
     )
 
 

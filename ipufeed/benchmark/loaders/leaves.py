@@ -164,13 +164,13 @@ def bytes_of(leaf: Leaf) -> int:
 
 def leading_of(leaf: Leaf) -> int | None:
     """Returns the first dimension; None for a scalar, a string or a number."""
-    shape = _shape_of(leaf)
+    shape = shape_of(leaf)
     if shape is not None:
         return shape[0] if shape else None
     return len(leaf) if type(leaf) is list else None
 
 
-def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
+def shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
     """Returns its shape; None: it has none, or one of unknown rank.
 
     Dimensions may be unknown: those of a ragged tensor, or of a sparse one in a graph.
@@ -185,7 +185,7 @@ def _shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
 
 def text_of(leaf: Leaf) -> str:
     """Returns `float32 (32, 224, 224, 3)`, or the class if it is not an array."""
-    shape = _shape_of(leaf)
+    shape = shape_of(leaf)
     dtype = getattr(leaf, "type" if is_arrow(leaf) else "dtype", None)
     if shape is None or dtype is None:
         return type(leaf).__name__

@@ -3,6 +3,8 @@
     {"image": (32, 3, 64, 64), "text": 32 strings}      each column has 32
     ((8 images), [8 dicts of boxes])                    lists of samples: 8
     [8 images of (3, 64, 64)], batch_size=8             8, not their 3 channels
+    (50 steps, 8, 16), batch_size=8                     8, as pad_sequence() pads
+    a table of one row, its columns lists of 8          8, as Hugging Face batches
 
 Only a loader that states its batch size decides between a list of columns and a list of
 samples: the part of the first element that has this size is counted in all elements.
@@ -20,8 +22,9 @@ from ipufeed.benchmark.loaders.leaves import (
     is_numbers,
     leading_of,
     parts_of,
+    shape_of,
 )
-from ipufeed.benchmark.loaders.tables import is_table
+from ipufeed.benchmark.loaders.tables import columns_of_table, is_table
 
 # The keys that lead to a part of an element.
 Path = tuple[Any, ...]
@@ -39,19 +42,34 @@ class Rows:
     Args:
         size: Its batch size; None if unknown.
         batches: Whether it is known to batch, so that scalars are not columns.
+        in_lists: Whether a table of one row is a batch, in the lists of its columns.
 
     Threads: one at a time.
     """
 
-    def __init__(self, size: int | None = None, batches: bool = False) -> None:
+    def __init__(
+        self, size: int | None = None, batches: bool = False, in_lists: bool = False
+    ) -> None:
         self._size = size
         self._batches = batches
+        self._in_lists = in_lists
         self._path: Path | None = None
+        self._axis = 0  # 1: times come before samples
+        self._of_lists = False
 
     @property
     def searches(self) -> bool:
         """Whether the dimension that all leaves have does not decide."""
-        return self._size is not None or self._path is not None
+        return self._size is not None or self._path is not None or self._in_lists
+
+    @property
+    def where(self) -> str:
+        """Returns what was counted, as text."""
+        if self._path is not None and self._axis:
+            return "the second dimension"
+        if self._of_lists:
+            return "the lists in the row of a table"
+        return "the leading dimension"
 
     def of(self, element: Element, leading: int | None) -> int | None:
         """Returns the rows of an element, None if its columns disagree.
@@ -65,10 +83,15 @@ class Rows:
             size, self._size = self._size, None
             if leading != size:
                 self._path = _path_to(element, size)
+                if self._path is None:
+                    self._path, self._axis = _path_to(element, size, 1), 1
         if self._path is not None:
-            found = _at(element, self._path)
+            found = _at(element, self._path, self._axis)
             if found is not None:
                 return found
+        if self._in_lists and is_table(element) and len(element) == 1:
+            self._of_lists = True
+            return _length_of_lists(element)
         if leading is not None:
             return leading
         return _agreed(columns_of(element, self._batches), self._batches)
@@ -122,16 +145,27 @@ def _column(part: Element, batches: bool) -> list[Column]:
     return [[len(part)] if inner is None else [inner, len(part)]]
 
 
-def _path_to(element: Element, size: int) -> Path | None:
+def _length_of_lists(table: Element) -> int | None:
+    """Returns the length of the lists in the first row of a table; None if they differ."""
+    lengths = set()
+    for column in columns_of_table(table).values():
+        cell = column.iloc[0] if hasattr(column, "iloc") else column[0]
+        lengths.add(len(cell) if hasattr(type(cell), "__len__") else None)
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def _path_to(element: Element, size: int, axis: int = 0) -> Path | None:
     """Returns the path to the outermost part with `size` rows, or None.
 
     A list of that length is one of samples, unless all of its parts have that many rows.
+    Rows are counted along the `axis` of arrays; of other parts along the first one alone.
     """
     waiting: deque[tuple[Path, Element]] = deque([((), element)])
     while waiting:
         path, part = waiting.popleft()
         if isinstance(part, SERIES) and not hasattr(part, "_asdict"):
-            if len(part) == size and _agreed(columns_of(part), False) != size:
+            alike = _agreed(columns_of(part), False) == size
+            if axis == 0 and len(part) == size and not alike:
                 return path
             if not is_numbers(part) and len(part) <= MOST_COMPARED:
                 waiting += [((*path, key), each) for key, each in enumerate(part)]
@@ -139,12 +173,12 @@ def _path_to(element: Element, size: int) -> Path | None:
         parts = None if is_table(part) else _named(part)
         if parts is not None:
             waiting += [((*path, key), each) for key, each in parts.items()]
-        elif _rows(part) == size:
+        elif _rows(part, axis) == size:
             return path
     return None
 
 
-def _at(element: Element, path: Path) -> int | None:
+def _at(element: Element, path: Path, axis: int) -> int | None:
     """Returns the rows of the part at `path`; None if there is none."""
     try:
         for key in path:
@@ -152,7 +186,7 @@ def _at(element: Element, path: Path) -> int | None:
             element = element[key] if parts is None else parts[key]
     except (LookupError, TypeError):
         return None
-    return _rows(element)
+    return _rows(element, axis)
 
 
 def _named(element: Element) -> dict[Any, Any] | None:
@@ -162,7 +196,10 @@ def _named(element: Element) -> dict[Any, Any] | None:
     return parts_of(element)
 
 
-def _rows(part: Element) -> int | None:
+def _rows(part: Element, axis: int) -> int | None:
+    if axis:
+        shape = shape_of(part)
+        return shape[axis] if shape is not None and len(shape) > axis else None
     if isinstance(part, SERIES) or is_table(part):
         return len(part)
     return leading_of(part)

@@ -140,7 +140,7 @@ def measure_loader(
     alike = consumer.counts.same_leading_dimension and (
         is_table(sample) or len(leaves_of(sample)) > 1
     )
-    rule = rule_of(kind, alike, settings.items_per_element)
+    rule = rule_of(kind, alike, settings.items_per_element, rows.where)
     own = _own_sections(raw.counters, settings, conditions)
     described = _describe(source, kind, name, consumer.counts)
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
@@ -214,7 +214,12 @@ def _calibration_of(
     return Calibration(counts.bytes // counts.elements, elements, seconds)
 
 
-def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleRule:
+def rule_of(
+    kind: Kind,
+    alike: bool,
+    items_per_element: float | None,
+    where: str = "the leading dimension",
+) -> SampleRule:
     """Returns the rule: the leading dimension if the loader batches, or seems to.
 
     Args:
@@ -222,12 +227,13 @@ def rule_of(kind: Kind, alike: bool, items_per_element: float | None) -> SampleR
         alike: Whether an element has several arrays with the same leading dimension, or
             is a table.
         items_per_element: The user's setting, or None.
+        where: What was counted, as text.
     """
     if items_per_element is not None:
         return SampleRule(items_per_element, "--items-per-element")
     if kind.batch is not None:
         how = f"it batches ({kind.batch})" if kind.batch else f"a {kind.name} batches"
-        return SampleRule(None, f"the leading dimension: {how}")
+        return SampleRule(None, f"{where}: {how}")
     if kind.name == "torch DataLoader":
         return SampleRule(1, "a sample is an element: batch_size is None")
     if alike:

@@ -115,6 +115,36 @@ def test_a_part_that_an_element_lacks_is_not_counted():
     assert counted({"b": np.zeros(3)}, rows) == 3
 
 
+def test_times_may_come_before_samples():
+    """As pad_sequence() of torch pads without `batch_first`."""
+    rows = Rows(8, batches=True)
+
+    assert counted(np.zeros((50, 8, 3)), rows) == 8
+    assert counted(np.zeros((70, 8, 3)), rows) == 8
+    assert rows.where == "the second dimension"
+    assert counted(np.zeros((50, 5, 3)), rows) == 5  # the last batch
+    named = {"x": np.zeros((50, 8, 3)), "mask": np.zeros((50, 8))}
+    assert counted(named, Rows(8, batches=True)) == 8
+
+
+TABLES = {
+    "arrow": pa.table,
+    "pandas": lambda columns: pytest.importorskip("pandas").DataFrame(columns),
+    "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns),
+}
+
+
+@pytest.mark.parametrize("package", TABLES)
+def test_a_table_of_lists_is_a_batch_of_hugging_face(package):
+    """Of one row: `.with_format("arrow").batch(8)`."""
+    batch = TABLES[package]({"x": [[[1.0]] * 8], "name": [["ab"] * 8]})
+    two = TABLES[package]({"x": [[1.0], [2.0]], "name": [["ab"], ["c"]]})
+
+    assert counted(batch, Rows(batches=True, in_lists=True)) == 8
+    assert counted(two, Rows(batches=True, in_lists=True)) == 2
+    assert counted(batch, Rows(batches=True)) == 1
+
+
 class List:
     """As of Hugging Face's features."""
 
@@ -137,4 +167,5 @@ def test_rows_of_hugging_face_are_batches_if_all_columns_are_lists(features, bat
     source = type("Dataset", (), {"__iter__": lambda self: iter(()), **members})()
 
     assert kind_of(source).batch == batch
+    assert kind_of(source).in_lists == (batch is not None)
     assert kind_of(source).name == "datasets Dataset"
