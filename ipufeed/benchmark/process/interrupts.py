@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from types import FrameType
 from typing import NoReturn
@@ -17,6 +18,8 @@ PATIENCE_S = 3.0
 SIGNALLED = 128  # exit code of a signal: 128 + its number
 # For a feeder that is still producing an element when the measurement is over.
 FEEDER_GRACE_NS = 2_000_000_000
+# For the loader's threads that Python waits for at its exit.
+THREADS_GRACE_S = 5.0
 
 
 class Interruption(KeyboardInterrupt):
@@ -123,7 +126,35 @@ def leave(code: int) -> NoReturn:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+    threading.Thread(target=_end_without, args=(code,), daemon=True).start()
     sys.exit(code)
+
+
+def _end_without(code: int) -> None:
+    """Ends the process if Python's exit waits for threads that do not end.
+
+    On a daemon thread, while the main one waits. Idle ones of executors have ended by then.
+    """
+    time.sleep(THREADS_GRACE_S)
+    main = threading.main_thread()
+    executors = sys.modules.get("concurrent.futures.thread")
+    joined = getattr(executors, "_threads_queues", {})  # daemons or not
+    names = [
+        each.name
+        for each in threading.enumerate()
+        if each is not main and (not each.daemon or each in joined)
+    ]
+    if not names:
+        return
+    print_message(
+        f"the result is complete; the process ends without {len(names)} thread(s) that "
+        f"the loader has started and not ended: {', '.join(names)}. The loader should end "
+        "them."
+    )
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _name_children() -> None:
