@@ -74,7 +74,9 @@ def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset
                     found = arrays_of(element, "element")
                     _check_alike(arrays, found, number)
                     yield found
-        except Exception as error:
+        except GeneratorExit:  # TensorFlow needs no more
+            raise
+        except BaseException as error:  # sys.exit() in a loader, too
             if failures is not None:
                 failures.append(LoaderError(error))
             raise

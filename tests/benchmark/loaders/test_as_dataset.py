@@ -161,17 +161,18 @@ def test_a_wrong_length_is_a_warning_on_the_device_too(length, warned):
     assert ("wrong_length" in codes) == warned
 
 
-def test_a_failure_on_the_device_is_the_loaders_own():
+@pytest.mark.parametrize("kind", [OSError, SystemExit])
+def test_a_failure_on_the_device_is_the_loaders_own(kind):
     """Not TensorFlow's, whose text is a traceback."""
 
     class Failing(Loader):
         def __iter__(self):
             yield from super().__iter__()
-            raise OSError("the disk is gone")
+            raise kind("the disk is gone")
 
     error = measure_through(Failing(7)).error
 
-    assert (error["type"], error["element"]) == ("OSError", 7)
+    assert (error["type"], error["element"]) == (kind.__name__, 7)
     assert error["message"].startswith("the disk is gone (")
     assert "Traceback" not in error["message"]
 
