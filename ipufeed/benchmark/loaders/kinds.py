@@ -46,6 +46,7 @@ REFUSED = {
 METHODS = {
     ("pyarrow", "Dataset"): "to_batches()",
     ("pyarrow.parquet", "ParquetFile"): "iter_batches()",
+    ("polars", "LazyFrame"): "collect().iter_slices(10_000)",
 }
 
 
@@ -122,7 +123,26 @@ def why_not(source: object) -> str | None:
     for (package, name), method in METHODS.items():
         if has_class(source, package, name):
             return f"Give its `{method}`, or a function that returns it."
+    if hasattr(type(source), "train_dataloader"):  # a DataModule of Lightning
+        return "Give its `train_dataloader()`, after its `setup()`."
+    held = _loaders_in(source)
+    if held:
+        return f"It holds loaders: give one of them, such as that at [{held[0]!r}]."
     return None
+
+
+def _loaders_in(source: object) -> list[Any]:
+    """Returns the keys or indices of the loaders in a dict, a list or a tuple."""
+    items: list[tuple[Any, Any]] = []
+    if isinstance(source, dict):
+        items = list(source.items())
+    elif isinstance(source, (list, tuple)):
+        items = list(enumerate(source))
+    return [
+        key
+        for key, value in items
+        if has_class(value, "tensorflow", "DatasetV2") or kind_of(value) is not None
+    ]
 
 
 def _is_torch_dataset(source: object) -> bool:
@@ -189,7 +209,7 @@ def is_known(source: Loader) -> bool:
 
 
 def _is_data(source: object) -> bool:
-    return any(has_class(source, package, name) for package, name in REFUSED)
+    return any(has_class(source, *names) for names in (*REFUSED, *METHODS))
 
 
 def _name_of(source: object) -> str:

@@ -264,6 +264,32 @@ def test_what_is_nearly_a_loader_is_refused_with_the_protocol():
         "Give its `to_batches()`, or a function that returns it."
     )
     assert why_not(dataset()) is None
+    lazy = type(
+        "LazyFrame", (), {"__module__": "polars.lazyframe", "__getitem__": id}
+    )()
+    assert kind_of(lazy) is None
+    assert "`collect().iter_slices(10_000)`" in why_not(lazy)
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        ({"train": tf.data.Dataset.range(3), "test": None}, "'train'"),
+        ((None, iter(range(3))), "1"),
+    ],
+)
+def test_one_of_several_loaders_is_to_be_given(source, key):
+    """Not a dataset made of their slices."""
+    assert f"It holds loaders: give one of them, such as that at [{key}]" in why_not(
+        source
+    )
+    assert why_not({"x": np.zeros(3)}) is None
+
+
+def test_a_data_module_is_refused_with_its_method():
+    module = type("Module", (), {"train_dataloader": lambda self: None})()
+
+    assert "Give its `train_dataloader()`, after its `setup()`." in why_not(module)
 
 
 # ---- Stages, as the framework reports them ----
