@@ -48,12 +48,35 @@ def _find_batch(dataset: Dataset) -> str | None:
     name = type(dataset).__name__.strip("_")
     if name == "DatasetV1Adapter":  # its inputs are not those of the wrapped dataset
         return _find_batch(dataset._dataset)
+    if name == "GroupByWindowDataset":
+        return _batch_of_function(dataset)
     if any(part in name for part in _ENDS):
         return None
     if "batch" in name.lower():
         return name
     found = [_find_batch(source) for source in dataset._inputs()]
     return found[0] if found and all(found) else None
+
+
+def _batch_of_function(dataset: Dataset) -> str | None:
+    """Returns the op that batches the windows of a group_by_window, or None.
+
+    Followed from the result of its function, which bucket_by_sequence_length() makes.
+    """
+    try:
+        function = dataset._reduce_func.function.function_def  # type: ignore[attr-defined]
+    except AttributeError:  # not TensorFlow's class
+        return None
+    nodes = {node.name: node for node in function.node_def}
+    place = next(iter(function.ret.values()), "")
+    while (node := nodes.get(place.partition(":")[0])) is not None:
+        if any(part in node.op for part in _ENDS):
+            return None
+        if "Batch" in node.op:
+            found: str = node.op
+            return found
+        place = node.input[0] if node.input else ""
+    return None
 
 
 def has_autotune(dataset: Dataset) -> bool:

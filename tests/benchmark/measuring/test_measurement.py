@@ -276,3 +276,19 @@ def test_samples_follow_the_batch_only_where_the_pipeline_batches():
     assert "samples_unknown" in codes(measure(disagreeing))
     reported = measure(unbatched, Settings(items_per_element=5))
     assert reported.dataset["samples_per_element"] == 5
+
+
+def test_windows_that_are_batched_are_batches():
+    """As bucket_by_sequence_length() makes them; other windows are none."""
+    lengths = tf.data.Dataset.range(12).map(lambda i: tf.ones([i % 3 + 1]))
+    buckets = lengths.bucket_by_sequence_length(tf.size, [2], [4, 2])
+    grouped = tf.data.Dataset.range(12).group_by_window(
+        lambda i: i % 3, lambda _, window: window.batch(2), window_size=4
+    )
+    flat = tf.data.Dataset.range(12).group_by_window(
+        lambda i: i % 3, lambda _, window: window.batch(2).unbatch(), window_size=4
+    )
+
+    assert measure(buckets).dataset["samples_per_element"] == 12 / 5
+    assert measure(grouped).dataset["samples_per_element"] == 2
+    assert measure(flat).dataset["samples_per_element"] == 1
