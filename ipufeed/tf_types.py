@@ -36,6 +36,10 @@ class Dataset(Protocol):
     def _options_attr(self) -> Any:
         """Returns the options that were set on it."""
 
+    @property
+    def _flat_structure(self) -> dict[str, Any]:
+        """The types and shapes of its elements, as attributes of an op."""
+
     def __iter__(self) -> Iterator[Any]:
         """Starts the dataset."""
 

@@ -149,7 +149,7 @@ def run_with_probes(
     group = entry.ipufeed_probes_new(slots)
     try:
         edited, root = insert_probes(graph, group)
-        dataset = graph.without_rewrites(edited, root)
+        dataset, attributes = _with_model(graph.without_rewrites(edited, root))
         samples: list[_Sample] = []
         follow = _follower(
             lambda: _take_sample(group, slots),
@@ -163,7 +163,7 @@ def run_with_probes(
                 "seconds_ns": round(2 * seconds * 1e9),
                 "passes": MOST,
                 "copy": copy_elements,
-                **_model_attributes(dataset),
+                **attributes,
             },
             follow,
         )
@@ -178,19 +178,32 @@ def run_with_probes(
     return _between(samples[0], samples[-1], graph)
 
 
-def _model_attributes(dataset: Dataset) -> dict[str, bool]:
-    """Returns the op's attributes for a run whose model accounts for time.
+def _with_model(dataset: Dataset) -> tuple[Dataset, dict[str, bool]]:
+    """Returns the dataset and the op's attributes for a run whose model accounts for time.
 
     Without AUTOTUNE, tf.data's FinalizeDataset removes the model. The graph is rewritten
-    already, so it is left out unless it gives the pipeline threads of its own.
+    already, so what is left of it are the pipeline's own threads, which are added here.
     """
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
     options = dataset._options_attr
-    threads = (
-        options.threading.private_threadpool_size,
-        options.threading.max_intra_op_parallelism,
-    )
-    needed = options.autotune.enabled is not False or any(threads)
-    return {"modelled": True, "finalize": needed}
+    if options.autotune.enabled is not False:
+        return dataset, {"modelled": True, "finalize": True}
+    # The model has no node for the outermost iterator, and the last probe needs one.
+    variant, structure = dataset.take(-1)._variant_tensor, dataset._flat_structure
+    calls = options.threading.max_intra_op_parallelism
+    if calls:
+        variant = tf.raw_ops.MaxIntraOpParallelismDataset(
+            input_dataset=variant, max_intra_op_parallelism=calls, **structure
+        )
+    threads = options.threading.private_threadpool_size
+    if threads:
+        variant = tf.raw_ops.PrivateThreadPoolDataset(
+            input_dataset=variant, num_threads=threads, **structure
+        )
+    found: Dataset = dataset_ops._VariantDataset(variant, dataset.element_spec)
+    return found, {"modelled": True, "finalize": False}
 
 
 def _follower(

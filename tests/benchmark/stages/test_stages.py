@@ -137,6 +137,25 @@ PIPELINES = {
 NAMES = {"a source that sleeps": "Sleep 2"}
 
 
+@pytest.mark.parametrize("threads", [0, 3])
+@pytest.mark.parametrize("last", ["map", "map and batch"])
+def test_without_autotune_the_last_stage_has_its_time(last, threads):
+    """The pipeline's end is parallel, and its functions run in the pipeline's own pool."""
+    dataset = endless().map(SLOW, num_parallel_calls=2)
+    if last == "map and batch":
+        dataset = dataset.batch(2)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    dataset = with_options(dataset.with_options(options), autotune=False)
+    explanation = explained(dataset, 0.4, cut=False)
+    (slow,) = [each for each in explanation.stages if "slow" in each.name]
+    run = explanation.run
+
+    assert slow.share > 0.5
+    assert run.readings[slow.node].is_async == 1
+    assert run.readings[slow.node].model_ns > 0.5 * run.wall_ns
+
+
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_every_kind_of_step_is_a_stage_of_its_name(kind):
     """With AUTOTUNE, options and fusions, too; shares are parts of one whole."""
