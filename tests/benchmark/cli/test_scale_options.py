@@ -35,6 +35,10 @@ from ipufeed.benchmark.cli.options.scaleout import service_of
         ("--processes 0", "--processes must be in [1, 64], got 0"),
         ("--processes 65", "--processes must be in [1, 64], got 65"),
         ("--processes 2 --through device", "--processes does not go with --through"),
+        ("--processes 2 --knee", "--processes does not go with --knee: leave one out"),
+        ("--processes 2 --step-time 1ms", "does not go with --step-time"),
+        ("--service local:2 --read-time 1ms", "does not go with --read-time"),
+        ("--service local:2 --cold-files *.x", "does not go with --cold-files"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, words, capsys):

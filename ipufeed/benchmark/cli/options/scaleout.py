@@ -66,10 +66,10 @@ def service_of(
     Ends the process with a message if options exclude each other or are out of range.
     """
     chosen = [name for name in ("service", "processes") if getattr(options, name)]
-    names = ["through", "cold", *(REPORTS if options.processes else ())]
-    given = {**vars(options), "cold": options.cold or options.cold_files}
-    others = [name for name in names if given.get(name)]
-    others += ["step-time"] if on_device and not options.through else []
+    names = ["through", "cold", "cold_files"]
+    names += [*(REPORTS if options.processes else ())]
+    names += ["step_time", "knee", "result_bytes", "read_time"] if on_device else []
+    others = [each.replace("_", "-") for each in names if getattr(options, each, None)]
     if len(chosen) > 1:
         parser.error("--service and --processes are two ways to scale: give one.")
     if chosen and others:
