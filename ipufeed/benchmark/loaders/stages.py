@@ -119,13 +119,17 @@ def _grain_stages(source: Loader, seconds: float) -> tuple[list[Timed], int]:
         execution_tracking_mode=experimental.ExecutionTrackingMode.STAGE_TIMING
     )
     iterator = iter(experimental.WithOptionsIterDataset(source, options))
-    end, elements = time.monotonic() + seconds, 0
+    end, elements = None, 0
     for _ in iterator:
         elements += 1
-        if time.monotonic() >= end:
+        now = time.monotonic()
+        end = end or now + seconds  # from the first element on, which may take long
+        if now >= end:
             break
     iterator._stats.report()  # by itself Grain does so every 5 s
-    nodes = summary_of(iterator).nodes.values()
+    nodes = list(summary_of(iterator).nodes.values())  # the last step first
+    made = [node.num_produced_elements for node in nodes if not node.is_prefetch]
+    elements = max([elements, *made[:1]])  # those that were fetched ahead, too
     return [
         Timed(short_name(node.name), node.total_processing_time_ns / 1e9, None)
         for node in nodes
