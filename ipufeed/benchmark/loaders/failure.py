@@ -21,8 +21,13 @@ class LoaderError(Exception):
 
 
 def _remedy(error: BaseException) -> str:
-    """Returns how to avoid what fails on a thread, after a period; or ""."""
+    """Returns how to avoid what fails here and not in training, after a period; or ""."""
     text = str(error)
+    if "before flags were parsed" in text:  # in Grain's worker processes
+        return (
+            '. At the top level of the file parse the flags: `absl.flags.FLAGS(["file"])`, '
+            "as absl.app.run() does."
+        )
     if "main thread" in text:
         found = "install signal handlers at the top level of the file"
     elif "current event loop" in text:

@@ -25,6 +25,8 @@ from ipufeed.benchmark.result.sections import StageSection
 from ipufeed.process_state import STATE
 
 MOST_SECONDS = 5.0
+# In a shorter pass Grain's times hold more than the threads can have worked.
+LEAST_SECONDS = 0.3
 # TaskStatsHooks of pipelines that were built since `listen`; Any: a class of SPDL.
 _hooks: list[Any] = []
 
@@ -87,11 +89,15 @@ def stages_of(
         source, "grain", "IterDataset"
     ):
         try:
-            timed, elements = _grain_stages(source, min(seconds, MOST_SECONDS))
+            timed, elements = _grain_stages(source, _between(seconds))
         except (ImportError, AttributeError, TypeError, ValueError):
             return None  # another release, or a dataset without that option
         return rows(timed, elements)
     return None
+
+
+def _between(seconds: float) -> float:
+    return max(LEAST_SECONDS, min(seconds, MOST_SECONDS))
 
 
 def _spdl_stages() -> list[Timed]:

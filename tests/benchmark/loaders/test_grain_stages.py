@@ -4,6 +4,7 @@ import time
 from types import SimpleNamespace
 
 from ipufeed.benchmark.loaders import stages
+from ipufeed.benchmark.loaders.failure import LoaderError
 
 
 def test_what_grain_fetches_ahead_is_not_the_cost_of_what_it_gave(monkeypatch):
@@ -47,3 +48,18 @@ def test_what_grain_fetches_ahead_is_not_the_cost_of_what_it_gave(monkeypatch):
     assert iterator.given == 2
     assert elements == 8
     assert [(each.name, each.seconds) for each in timed] == [("batch", 0), ("m", 4)]
+
+
+def test_a_pass_of_grain_is_neither_too_short_nor_too_long():
+    assert [stages._between(each) for each in (0.01, 2.0, 60.0)] == [0.3, 2.0, 5.0]
+
+
+def test_flags_that_the_workers_of_grain_need_are_a_remedy():
+    """absl.app.run() parses them in training."""
+    error = LoaderError(
+        ValueError("Trying to access flag --x before flags were parsed.")
+    )
+
+    assert error.message.endswith(
+        '`absl.flags.FLAGS(["file"])`, as absl.app.run() does.'
+    )
