@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 import math
 import numbers
 import operator
@@ -101,6 +102,22 @@ def check_function(name: str, value: object) -> None:
         raise TypeError(
             f"`{name}` must be a function, got {type(value).__name__} {value!r}."
         )
+
+
+def check_takes(name: str, function: Callable[..., object], inputs: list[Any]) -> None:
+    """Raises TypeError unless a function takes each of `inputs` as an argument."""
+    try:
+        # Not of what it wraps: a decorator may add arguments of its own.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # one in C without a signature
+        return
+    try:
+        signature.bind(*inputs)
+    except TypeError as error:
+        raise TypeError(
+            f"`{name}` must take one argument for each of `inputs`, which are "
+            f"{len(inputs)}: {error}."
+        ) from None
 
 
 def check_name(value: object) -> None:

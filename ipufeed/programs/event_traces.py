@@ -76,8 +76,14 @@ def ipu_compile_summary(
         op_list: The operations that run before the summary.
         collections: The graph's collections that get the summary. Default: that of all
             summaries.
+
+    Raises:
+        TypeError: `name` is not a str.
     """
     import tensorflow as tf
+
+    if not isinstance(name, str):
+        raise TypeError(f"`name` must be a str, got {type(name).__name__} {name!r}.")
 
     _warn("ipu_compile_summary")
     before = op_list if isinstance(op_list, Sequence) else [op_list]

@@ -292,6 +292,20 @@ def test_errors_of_the_computation_come_first(executor):
         compiler.compile(fails, [three()])
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_computation_takes_each_input(executor, count):
+    """The error has their number, and Python's own words."""
+    inputs = [tf.constant(1.0)] * count
+    reason = "required argument: 'y'" if count == 1 else "too many positional arguments"
+    with (
+        scopes.ipu_scope("/device:IPU:0"),
+        pytest.raises(
+            TypeError, match=f"`computation` must take .* which are {count}: .*{reason}"
+        ),
+    ):
+        compiler.compile(lambda x, y: x + y, inputs)
+
+
 def test_inputs_that_are_not_a_list_are_refused(graph):
     """A tensor alone would be taken apart."""
     with (

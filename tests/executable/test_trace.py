@@ -171,6 +171,11 @@ def test_bad_arguments_are_refused_before_anything_is_recorded(tmp_path):
         executable.trace(tmp_path / "none" / "t.json"),
     ):
         pass
+    with (
+        pytest.raises(TypeError, match="`path` must be a str or a path, got int 3"),
+        executable.trace(3),
+    ):
+        pass
     with executable.trace(tmp_path / "t.json"):
         pass
 

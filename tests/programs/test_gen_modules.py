@@ -116,6 +116,8 @@ def test_reports_are_extracted_from_a_trace_without_events(caplog):
             program = compiler.compile(lambda x: x + 1, [tf.constant(1.0)])
         with tf.device("cpu"):
             trace = gen_ipu_ops.ipu_event_trace()
+        with pytest.raises(TypeError, match="`name` must be a str, got int 3"):
+            summary_ops.ipu_compile_summary(3, program)
         summary_ops.ipu_compile_summary("reports", program)
         merged = v1.summary.merge_all()
         _, events, summary = session.run([program, trace, merged])

@@ -102,7 +102,7 @@ def _short_knee(facts: DeviceFacts) -> Warning_:
         return None
     return (
         "knee_cut_short",
-        "The dataset ended in the sweep of step times: repeat() it for a whole knee.",
+        "The dataset ended in the sweep of step times: a longer one gives the whole knee.",
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ipufeed.checks import check_function
+from ipufeed.checks import check_function, check_takes
 from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.program.variables import (
@@ -46,7 +46,7 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
     Raises:
         PlacementError: No op that `computation` builds or returns is on an IPU: use
             `ipu_scope`, around the call or in it.
-        TypeError: `inputs` is not a list or tuple, or `computation` not a function.
+        TypeError: `inputs` is not a list or tuple, or `computation` not a function of them.
         ValueError: An input is None, or the results contain an EstimatorSpec.
         RefusedError: An optimizer of Keras 3 updates variables in a version 1 graph.
     """
@@ -55,6 +55,7 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
     check_function("computation", computation)
     interrupt.watch()  # before the first program, whose errors it explains
     inputs = checked_inputs(inputs)
+    check_takes("computation", computation, inputs)
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():
         if executor.executor() == "xla":

@@ -265,7 +265,8 @@ def _check_arity(
     if infeed_queue is not None and not condition:
         arguments, keywords = body_arguments(infeed_queue._structure)
     try:
-        signature = inspect.signature(function)
+        # Not of what it wraps: a decorator may add arguments of its own.
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # built-in functions have none
         return
     try:

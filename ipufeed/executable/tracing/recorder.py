@@ -55,12 +55,17 @@ def trace(
 
     Raises:
         RuntimeError: A trace is already running; a process has one at a time.
+        TypeError: `path` is not a path.
         ValueError: `events` is too small.
         OSError: The folder does not exist, or the file cannot be written.
 
     Threads: any; the trace covers all threads. An event that has not ended at the end of
     the block, such as a running program, is missing.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"`path` must be a str or a path, got {type(path).__name__} {path!r}."
+        )
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(

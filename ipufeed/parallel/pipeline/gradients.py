@@ -61,7 +61,8 @@ def differentiate(model: Model, output: OptimizerFunctionOutput) -> None:
 def _check_takes_outputs(function: NestFunction, outputs: list[Tensor]) -> None:
     """Raises TypeError if the optimizer function does not take the last outputs."""
     try:
-        signature = inspect.signature(function)
+        # Not of what it wraps: a decorator may add arguments of its own.
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # built-in functions have none
         return
     try:

@@ -1,5 +1,7 @@
 """What the loops promise: the body's count, its state, its elements in order."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -240,6 +242,16 @@ def test_a_body_of_other_arity_is_refused(style, body, words):
         style.run(lambda x: style.repeat(2, body, [x], infeed), 1.0)
 
     assert "loop body function cannot be called" in str(caught.value)
+
+
+def test_a_decorator_may_add_arguments_to_a_body(style):
+    """What counts is what the decorated function takes."""
+
+    def with_one(function):
+        return functools.wraps(function)(lambda *values: function(1.0, *values))
+
+    body = with_one(lambda one, x: x + one)
+    assert style.run(lambda x: style.repeat(3, body, [x]), 1.0) == [4.0]
 
 
 def test_a_condition_of_other_arity_is_refused(style):
