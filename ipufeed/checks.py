@@ -104,12 +104,21 @@ def check_function(name: str, value: object) -> None:
         )
 
 
+def own_signature(function: Callable[..., object]) -> inspect.Signature | None:
+    """Returns what a function takes; None if that is not known, as of some in C.
+
+    It is not that of a function which this one wraps: decorators may add arguments.
+    """
+    try:
+        return inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None
+
+
 def check_takes(name: str, function: Callable[..., object], inputs: list[Any]) -> None:
     """Raises TypeError unless a function takes each of `inputs` as an argument."""
-    try:
-        # Not of what it wraps: a decorator may add arguments of its own.
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # one in C without a signature
+    signature = own_signature(function)
+    if signature is None:
         return
     try:
         signature.bind(*inputs)

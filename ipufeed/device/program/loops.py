@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ipufeed.checks import check_function, flags_checked
+from ipufeed.checks import check_function, flags_checked, own_signature
 from ipufeed.device.program import outside_compilation
 from ipufeed.device.program.loop_bound import Bound, run_time_value
 from ipufeed.device.program.loop_values import (
@@ -264,10 +263,8 @@ def _check_arity(
     keywords: dict[str, Nest] = {}
     if infeed_queue is not None and not condition:
         arguments, keywords = body_arguments(infeed_queue._structure)
-    try:
-        # Not of what it wraps: a decorator may add arguments of its own.
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # built-in functions have none
+    signature = own_signature(function)
+    if signature is None:
         return
     try:
         signature.bind(*values, *arguments, **keywords)

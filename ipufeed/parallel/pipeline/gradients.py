@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 
+from ipufeed.checks import own_signature
 from ipufeed.parallel.optimizers.gradient_capture import flat_gradients
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
@@ -60,10 +60,8 @@ def differentiate(model: Model, output: OptimizerFunctionOutput) -> None:
 
 def _check_takes_outputs(function: NestFunction, outputs: list[Tensor]) -> None:
     """Raises TypeError if the optimizer function does not take the last outputs."""
-    try:
-        # Not of what it wraps: a decorator may add arguments of its own.
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # built-in functions have none
+    signature = own_signature(function)
+    if signature is None:
         return
     try:
         signature.bind(*outputs)

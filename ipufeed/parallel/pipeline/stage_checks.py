@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Iterator
 
+from ipufeed.checks import own_signature
 from ipufeed.device.program.outside_compilation import OUTSIDE_ATTR
 from ipufeed.device.program.sharding import with_called
 from ipufeed.parallel.pipeline.schedules import Position
@@ -25,9 +25,8 @@ def check_arity(
 
     The error names both stages.
     """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # built-in functions have none
+    signature = own_signature(function)
+    if signature is None:
         return
     try:
         signature.bind(*arguments, **keywords)

@@ -1,6 +1,7 @@
 """Arguments of `pipeline` that contradict each other, its stages or its IPUs."""
 
 import contextlib
+import functools
 
 import numpy as np
 import pytest
@@ -239,6 +240,18 @@ def test_a_stage_that_takes_other_arguments_is_named(case, style):
 
     with pytest.raises(TypeError, match=text):
         build(stages, 6, style, inputs=[tf.zeros([2]).numpy()] * 2)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_decorator_may_add_arguments_to_a_stage(style):
+    """What counts is what the decorated function takes."""
+
+    def with_one(function):
+        return functools.wraps(function)(lambda *values: function(1.0, *values))
+
+    decorated = with_one(lambda one, x, y: (x, y))
+    inputs = [tf.zeros([2]).numpy()] * 2
+    build([decorated, decorated], 6, style, inputs=inputs, outfeed_queue=outfeed())
 
 
 @pytest.mark.parametrize("mode", ["eager", "graph"])
