@@ -140,7 +140,7 @@ def fitting(variable: Variable, value: Any) -> Any:
 
 
 def _check_folder(path: str) -> None:
-    folder = Path(path).expanduser().absolute().parent
+    folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise FileNotFoundError(
             f"The folder of {path} does not exist: make {folder} first."

@@ -185,6 +185,8 @@ def test_files_that_cannot_be_are_refused(tmp_path):
     one = [tf.Variable(1.0)]
     with pytest.raises(FileNotFoundError, match=r"make /\S*/no first"):
         export_variables(one, ["a"], tmp_path / "no" / "a")
+    with pytest.raises(FileNotFoundError, match=r"make /\S*/~ first"):
+        export_variables(one, ["a"], "~/a")  # as open() takes it
     for wrong in (
         lambda: export_variables(one, ["a"], 3),
         lambda: dataset_extractor(pairs(), 1, 3),
