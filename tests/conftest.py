@@ -21,7 +21,7 @@ PUT_ASIDE = ("soak", "measured", "long")
 # XLA compiles the tests' programs, each of which runs a few times, without MLIR for their
 # fusions, as one module of LLVM instead of up to 32 for several CPUs, and without LLVM's
 # optimisations. An XLA_FLAGS of the caller, also an empty one, is left as it is. `.ci/run`
-# runs three files with the code that users get; what is marked `soak` or `measured` has
+# runs four files with the code that users get; what is marked `soak` or `measured` has
 # it, too.
 XLA_FLAGS = " ".join(
     (

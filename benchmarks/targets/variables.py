@@ -1,11 +1,11 @@
 """What a run costs that may fail half-way: its variables must then be as they were.
 
 A program with queue calls can end in the middle (its dataset ends, it is cancelled), so it
-writes to other memory than its variables have. That memory is read into the cache before it
-is written: a third more traffic than in place, which NumPy's loops have in the same way. A
-loop that goes on with what it has written starts with a copy: the floor is one copy into
-memory that was written before, as new memory comes page by page from the kernel, at a fifth
-of that speed.
+writes to its variables only behind its last call. What it computes before, it writes to
+other memory, which is read into the cache before it is written: a third more traffic than
+in place, which NumPy's loops have in the same way. A loop that goes on with what it has
+written starts with a copy: the floor is one copy into memory that was written before, as
+new memory comes page by page from the kernel, at a fifth of that speed.
 """
 
 import operator

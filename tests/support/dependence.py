@@ -26,6 +26,20 @@ QUEUE_CALLS = ("ipufeed_dequeue", "ipufeed_enqueue", "ipufeed_assert")
 
 
 @contextmanager
+def compiled_programs() -> Iterator[list[CompiledCode]]:
+    """Collects each program that is compiled in it."""
+    found: list[CompiledCode] = []
+    compiled = programs.compiled
+
+    def note(work: Any, figures: Any, executable: bytes) -> None:
+        found.append(CompiledCode.parse(executable))
+        compiled(work, figures, executable)
+
+    with mock.patch.object(programs, "compiled", note):
+        yield found
+
+
+@contextmanager
 def compiled_modules() -> Iterator[list[Module]]:
     """Collects each program that is compiled in it: as lowered, and as optimised."""
     found: list[Module] = []

@@ -121,8 +121,9 @@ class Module:
         computations: All computations, called ones before their callers.
         entry: The computation that a run executes.
         in_place: Numbers of the parameters, such as variables, whose new value would
-            share their memory on an IPU. On this host it has memory of its own, so that
-            a run that fails has changed nothing.
+            share their memory on an IPU. On this host it does so where it is computed
+            after the last call, and has memory of its own elsewhere: a run that fails has
+            changed nothing.
     """
 
     name: str

@@ -107,11 +107,15 @@ def memory_of(
 
 
 def _without_new_values(found: list[Buffer], code: CompiledCode) -> list[Buffer]:
-    """Returns the buffers without an output for each parameter that is written in place."""
+    """Returns the buffers without an output for each parameter that is written in place.
+
+    This host has memory of its own for some of these outputs: hlo.Module.in_place.
+    """
     sizes = Counter(
         allocation.size
         for allocation in code.buffers.buffer_allocations
         if allocation.is_entry_computation_parameter
+        and not allocation.maybe_live_out
         and allocation.parameter_number in code.module.in_place
     )
     kept = []

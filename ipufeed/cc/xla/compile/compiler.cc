@@ -60,8 +60,8 @@ thread_local std::vector<std::shared_ptr<Compiled>> ipu_programs;
 
 // The variables that the program assigns to: results and the parameters of their
 // values.
-std::vector<Unchanged> updates(const XlaCompiler::CompilationResult& result) {
-  std::vector<Unchanged> found;
+std::vector<VariableUpdate> updates_of(const XlaCompiler::CompilationResult& result) {
+  std::vector<VariableUpdate> found;
   const int first = results_of(result.xla_output_shape) -
                     static_cast<int>(result.resource_updates.size());
   for (std::size_t i = 0; i < result.resource_updates.size(); ++i) {
@@ -89,9 +89,9 @@ bool observes_copies(const xla::HloModuleProto& module) {
   return false;
 }
 
-// The results of such a program get memory of their own: see ipu_executable.h. Reports
-// count the memory of an IPU, and find the parameters that would share theirs in the
-// attribute. Returns whether it is such a program.
+// The results of such a program get memory of their own until XLA's passes have run:
+// see ipu_executable.h. Reports count the memory of an IPU, and find the parameters
+// that would share theirs in the attribute. Returns whether it is such a program.
 bool without_aliases(xla::HloModuleProto* module) {
   if (!observes_copies(*module)) return false;
   std::vector<std::int64_t> in_place;
@@ -157,23 +157,30 @@ class Compiler : public XlaDeviceCompilerClient {
               const XlaCompiler::CompilationResult& result) {
     chain_tokens(result.computation->mutable_proto());
     if (!has_listener()) {
-      return compile_by_xla(client(), options, result);
+      return compile_by_xla(client(), options, result, {});
     }
     const bool observes_copies = without_aliases(result.computation->mutable_proto());
     const int shards = shards_of_program(options, result);
-    TF_ASSIGN_OR_RETURN(auto compiled, share_or_build(options, result, shards));
+    std::vector<VariableUpdate> updates = updates_of(result);
+    // Several copies all read the same memory.
+    const Program* program = current_program();
+    const bool one_copy = program != nullptr && program->ipus() == shards;
+    std::vector<VariableUpdate> donated;
+    if (observes_copies && one_copy) donated = updates;
+    TF_ASSIGN_OR_RETURN(auto compiled,
+                        share_or_build(options, result, shards, donated));
     const auto build_options = compiled->executable->build_options();
     return std::make_unique<xla::LocalExecutable>(
-        make_executable(std::move(compiled), updates(result), shards, observes_copies,
-                        std::exchange(ipu_programs, {})),
+        make_executable(std::move(compiled), std::move(updates), shards,
+                        observes_copies, std::exchange(ipu_programs, {})),
         client()->mutable_backend(), build_options);
   }
 
   // The program by its key: of this process, of a file, or compiled. shards: 0 for a
-  // part of a program.
+  // part of a program. donated: updates of variables, see compile_by_xla().
   absl::StatusOr<std::shared_ptr<Compiled>> share_or_build(
       const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
-      int shards) {
+      int shards, const std::vector<VariableUpdate>& donated) {
     const std::string hlo = serialised(result.computation->proto());
     const std::string name = result.computation->proto().name();
     const auto* lowered = function_of(options, name);
@@ -203,7 +210,8 @@ class Compiler : public XlaDeviceCompilerClient {
       if (compiled != nullptr) {
         report(kShared, &call);
       } else {
-        TF_ASSIGN_OR_RETURN(auto executable, find_or_build(options, result, &call));
+        TF_ASSIGN_OR_RETURN(auto executable,
+                            find_or_build(options, result, donated, &call));
         compiled = std::make_shared<Compiled>();
         compiled->key = call.key;
         compiled->name = name;
@@ -224,7 +232,7 @@ class Compiler : public XlaDeviceCompilerClient {
 
   absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> find_or_build(
       const XlaCompiler::Options& options, const XlaCompiler::CompilationResult& result,
-      ProgramCall* call) {
+      const std::vector<VariableUpdate>& donated, ProgramCall* call) {
     std::string message;
     TF_RETURN_IF_ERROR(notify(kFind, call, &message));
     if (call->executable_size > 0) {
@@ -247,7 +255,7 @@ class Compiler : public XlaDeviceCompilerClient {
       report(kUnusable, call, std::string(executable.status().message()));
     }
     Phase phase;
-    auto executable = compile_by_xla(client(), options, result);
+    auto executable = compile_by_xla(client(), options, result, donated);
     if (!executable.ok()) {
       report(kFailed, call, std::string(executable.status().message()));
       return executable;
@@ -310,8 +318,8 @@ absl::StatusOr<std::uint64_t> build_ipu_program(
   }
   chain_tokens(result.computation->mutable_proto());
   auto* client = static_cast<xla::LocalClient*>(compiler.options().client);
-  TF_ASSIGN_OR_RETURN(auto compiled,
-                      Compiler(client).share_or_build(compiler.options(), result, 0));
+  TF_ASSIGN_OR_RETURN(auto compiled, Compiler(client).share_or_build(compiler.options(),
+                                                                     result, 0, {}));
   const std::uint64_t key = compiled->key;
   ipu_programs.push_back(std::move(compiled));
   return key;

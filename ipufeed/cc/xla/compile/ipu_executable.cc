@@ -42,7 +42,8 @@ void give_back(std::vector<xla::ExecutionInput>& arguments) {
   }
 }
 
-// A further replica's arguments: the same memory, as no program writes to it.
+// A replica's arguments: the same memory for all, which none of them owns. XLA lets a
+// program write to what it owns only.
 std::vector<xla::ExecutionInput> shared(
     const std::vector<xla::ExecutionInput>& arguments) {
   std::vector<xla::ExecutionInput> same;
@@ -85,12 +86,12 @@ bool has_collectives(const xla::Executable& executable) {
 
 class IpuExecutable : public xla::Executable {
  public:
-  IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged,
+  IpuExecutable(std::shared_ptr<Compiled> compiled, std::vector<VariableUpdate> updates,
                 int shards, bool observes_copies,
                 std::vector<std::shared_ptr<Compiled>> ipu_programs)
       : Executable(compiled->executable->executable()->shared_module()),
         compiled_(std::move(compiled)),
-        unchanged_(std::move(unchanged)),
+        updates_(std::move(updates)),
         shards_(shards),
         observes_copies_(observes_copies),
         ipu_programs_(std::move(ipu_programs)),
@@ -211,10 +212,9 @@ class IpuExecutable : public xla::Executable {
       auto copy = std::make_unique<Copy>(Copy{options, {}, absl::InternalError("")});
       copy->options.mutable_run_options()->set_intra_op_thread_pool(
           ipu(program->ordinal(), r * shards_, lease.set()).pool());
-      if (r > 0) copy->arguments = shared(arguments);
+      copy->arguments = shared(arguments);
       copies.push_back(std::move(copy));
     }
-    copies[0]->arguments = std::move(arguments);
     Replicas others(replicas);
     const WokenByStop woken(program, &others);
     std::vector<IpuWork> works;
@@ -269,7 +269,7 @@ class IpuExecutable : public xla::Executable {
       const auto buffer = result.buffer(index_of(result.on_device_shape(), i));
       if (buffer.size() > 0) std::memset(buffer.opaque(), 0, buffer.size());
     }
-    for (const Unchanged& each : unchanged_) {
+    for (const VariableUpdate& each : updates_) {
       const xla::ShapeIndex index = index_of(result.on_device_shape(), each.result);
       xla::ExecutionInput& argument = arguments[each.parameter];
       // A variable without another reader lends its own memory, and looks for it among
@@ -291,7 +291,7 @@ class IpuExecutable : public xla::Executable {
   }
 
   const std::shared_ptr<Compiled> compiled_;
-  const std::vector<Unchanged> unchanged_;
+  const std::vector<VariableUpdate> updates_;
   const int shards_;
   // Whether it can be observed how many copies of a program run: those that take and
   // give nothing, and do not ask for their number, all compute the same.
@@ -308,9 +308,9 @@ int results_of(const xla::Shape& shape) {
 }
 
 std::unique_ptr<xla::Executable> make_executable(
-    std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
+    std::shared_ptr<Compiled> compiled, std::vector<VariableUpdate> updates, int shards,
     bool observes_copies, std::vector<std::shared_ptr<Compiled>> ipu_programs) {
-  return std::make_unique<IpuExecutable>(std::move(compiled), std::move(unchanged),
+  return std::make_unique<IpuExecutable>(std::move(compiled), std::move(updates),
                                          shards, observes_copies,
                                          std::move(ipu_programs));
 }

@@ -5,9 +5,10 @@
 //                                  several replicas: on an IPU each, at once
 //
 // A program that takes or gives elements can end half-way: its dataset ends, or it is
-// stopped. Its variables must then be as they were. Such programs are compiled without
-// results in the memory of their arguments (without_aliases()): their new values are
-// written to other memory, which the variables get when the run has ended well.
+// stopped. Its variables must then be as they were. The new values in such a program
+// are written to the memory of the old ones only behind its last call
+// (donate_variables()), else to other memory, which the variables get when the run has
+// ended well.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "xla/client/local_client.h"
+#include "xla/lowering/donation.h"
 #include "xla/service/executable.h"
 #include "xla/shape.h"
 
@@ -28,22 +30,16 @@ struct Compiled {
   std::unique_ptr<xla::LocalExecutable> executable;
 };
 
-// How the results of a program that does not run are made.
-struct Unchanged {
-  int result;     // of the program: the new value of a variable
-  int parameter;  // that has the old one
-};
-
 // A program with one result gives it alone, not in a tuple: how many there are.
 int results_of(const xla::Shape& shape);
 
 // What TensorFlow runs.
-//   unchanged      results where the program does not run
+//   updates        whose old values are the results where the program does not run
 //   shards         IPUs that one copy is spread over: as many copies run as there are
 //   for observes_copies  whether it can be observed how many copies run ipu_programs
 //   that it starts: valid as long as this
 std::unique_ptr<xla::Executable> make_executable(
-    std::shared_ptr<Compiled> compiled, std::vector<Unchanged> unchanged, int shards,
+    std::shared_ptr<Compiled> compiled, std::vector<VariableUpdate> updates, int shards,
     bool observes_copies, std::vector<std::shared_ptr<Compiled>> ipu_programs);
 
 }  // namespace ipufeed

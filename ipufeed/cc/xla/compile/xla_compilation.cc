@@ -12,6 +12,11 @@
 #include "run/program.h"
 #include "tensorflow/core/util/env_var.h"
 #include "xla/client/executable_build_options.h"
+#include "xla/lowering/donation.h"
+#include "xla/service/compiler.h"
+#include "xla/service/dump.h"
+#include "xla/service/hlo_module_util.h"
+#include "xla/service/local_service_utils.h"
 #include "xla/xla.pb.h"
 
 namespace ipufeed {
@@ -33,13 +38,52 @@ struct Compilation {
   std::shared_ptr<xla::XlaComputation> computation;
   std::shared_ptr<stream_executor::DeviceAddressAllocator> allocator;
   std::vector<xla::Shape> inputs;
+  std::vector<VariableUpdate> updates;
   absl::StatusOr<std::vector<std::unique_ptr<xla::LocalExecutable>>> executables;
 
   void run(xla::LocalClient* client, const xla::ExecutableBuildOptions& build) {
     std::vector<const xla::Shape*> layouts;
     layouts.reserve(inputs.size());
     for (const auto& shape : inputs) layouts.push_back(&shape);
-    executables = client->Compile(*computation, layouts, build);
+    if (updates.empty()) {
+      executables = client->Compile(*computation, layouts, build);
+    } else {
+      executables = compile_with_donation(client, build, layouts);
+    }
+  }
+
+ private:
+  // What LocalClient::Compile() does, with donate_variables() between XLA's passes and
+  // its back end.
+  absl::StatusOr<std::vector<std::unique_ptr<xla::LocalExecutable>>>
+  compile_with_donation(xla::LocalClient* client,
+                        const xla::ExecutableBuildOptions& build,
+                        const std::vector<const xla::Shape*>& layouts) const {
+    xla::Backend* backend = client->mutable_backend();
+    xla::Compiler* compiler = backend->compiler();
+    xla::Compiler::CompileOptions options;
+    options.device_allocator = build.device_allocator();
+    TF_ASSIGN_OR_RETURN(const auto config,
+                        xla::GetHloModuleConfig(*computation, layouts, build,
+                                                /*options=*/nullptr, backend));
+    TF_ASSIGN_OR_RETURN(auto* executor,
+                        backend->stream_executor(build.device_ordinal()));
+    TF_ASSIGN_OR_RETURN(auto module,
+                        xla::CreateModuleFromProto(computation->proto(), *config));
+    xla::UpdateEntryComputationLayout(
+        module.get(), [compiler](const xla::Shape& shape) {
+          return compiler->DefaultDeviceShapeRepresentation(shape);
+        });
+    xla::DumpHloModuleIfEnabled(*module, xla::kBeforeOptimizationsDumpName);
+    TF_ASSIGN_OR_RETURN(module,
+                        compiler->RunHloPasses(std::move(module), executor, options));
+    donate_variables(module.get(), updates);
+    TF_ASSIGN_OR_RETURN(auto executable,
+                        compiler->RunBackend(std::move(module), executor, options));
+    std::vector<std::unique_ptr<xla::LocalExecutable>> executables;
+    executables.push_back(
+        std::make_unique<xla::LocalExecutable>(std::move(executable), backend, build));
+    return executables;
   }
 };
 
@@ -47,7 +91,8 @@ struct Compilation {
 
 absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> compile_by_xla(
     xla::LocalClient* client, const tensorflow::XlaCompiler::Options& options,
-    const tensorflow::XlaCompiler::CompilationResult& result) {
+    const tensorflow::XlaCompiler::CompilationResult& result,
+    std::vector<VariableUpdate> updates) {
   xla::ExecutableBuildOptions build;
   build.set_device_ordinal(options.device_ordinal < 0 ? client->default_device_ordinal()
                                                       : options.device_ordinal);
@@ -61,6 +106,7 @@ absl::StatusOr<std::unique_ptr<xla::LocalExecutable>> compile_by_xla(
   compilation->computation = result.computation;
   compilation->allocator = options.device_allocator;
   compilation->inputs = result.xla_input_shapes;
+  compilation->updates = std::move(updates);
   TF_RETURN_IF_ERROR(
       run_detached(current_program(), "XLA's compilation",
                    [client, build, compilation] { compilation->run(client, build); }));
