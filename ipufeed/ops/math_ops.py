@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipufeed.checks import as_int, as_tensor, flags_checked
+from ipufeed.ops.rows import as_ids
 from ipufeed.tf_types import Tensor, TensorLike
 
 DIMENSIONS = ("a_columns", "a_rows_b_columns", "b_rows")
@@ -94,8 +95,8 @@ def segment_sum(
 
     Args:
         data: [rows, ...] of a defined shape.
-        segment_ids: int32 [rows]: the segment of each row. Rows of segments that do not
-            exist are ignored.
+        segment_ids: Integers [rows]: the segment of each row. Rows of segments that do
+            not exist are ignored.
         num_segments: The number of segments, a Python int of at least 1.
         name: The operation's name.
 
@@ -103,13 +104,13 @@ def segment_sum(
         [num_segments, ...]: zeros for a segment without rows.
 
     Raises:
-        TypeError: The number is not an integer.
+        TypeError: The number or an id is not an integer.
         ValueError: The shapes or the number.
     """
     import tensorflow as tf
 
     data = as_tensor("data", data)
-    segment_ids = as_tensor("segment_ids", segment_ids)
+    segment_ids = as_ids("segment_ids", segment_ids)
     for tensor, which in ((data, "data"), (segment_ids, "segment_ids")):
         if not tensor.shape.is_fully_defined():
             raise ValueError(
@@ -126,8 +127,9 @@ def segment_sum(
             f"segment_ids (shape {segment_ids.shape}) must have same length as axis 0 of "
             f"data (shape {data.shape})."
         )
+    # Before the cast, which gives large ids of int64 other values.
+    inside = (segment_ids >= 0) & (segment_ids < num_segments)
     ids = tf.cast(segment_ids, tf.int32)
-    inside = (ids >= 0) & (ids < num_segments)
     shape = [data.shape.as_list()[0], *[1] * (data.shape.rank - 1)]
     kept = tf.where(tf.reshape(inside, shape), data, tf.zeros_like(data))
     return tf.math.unsorted_segment_sum(

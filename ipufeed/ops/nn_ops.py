@@ -5,7 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ipufeed.checks import as_floats, as_int, flags_checked
+from ipufeed.checks import (
+    as_floats,
+    as_int,
+    as_tensor,
+    check_function,
+    flags_checked,
+)
 from ipufeed.device.random.candidates import Seed, sample_classes
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.losses.ctc import (
@@ -92,8 +98,10 @@ def multi_conv(
         The function; without func a decorator.
 
     Raises:
-        TypeError: At a call: `options` is not a dict.
+        TypeError: `func` is not a function; at a call: `options` is not a dict.
     """
+    if func is not None:
+        check_function("func", func)
 
     def decorate(function: NestFunction) -> NestFunction:
         @functools.wraps(function)
@@ -150,17 +158,20 @@ def sampled_softmax_loss(
 
     Raises:
         TypeError: `num_sampled` or `num_classes` is not an int.
-        ValueError: `num_sampled` is not in [1, num_classes].
+        ValueError: `num_sampled` is not in [1, num_classes], or `weights` or `biases` has
+            not a row for each class.
     """
     import tensorflow as tf
 
     num_sampled = as_int("num_sampled", num_sampled)
     num_classes = as_int("num_classes", num_classes)
+    weights = _of_classes("weights", _first(weights), num_classes)
+    biases = _of_classes("biases", biases, num_classes)
     sampled = sampled_values or sample_classes(
         labels, num_sampled, num_classes, Seed(seed or 0)
     )
     return tf.nn.sampled_softmax_loss(
-        with_dense_gradient(_first(weights)),
+        with_dense_gradient(weights),
         with_dense_gradient(biases),
         tf.cast(labels, tf.int64),
         inputs,
@@ -192,11 +203,13 @@ def nce_loss(
 
     num_sampled = as_int("num_sampled", num_sampled)
     num_classes = as_int("num_classes", num_classes)
+    weights = _of_classes("weights", _first(weights), num_classes)
+    biases = _of_classes("biases", biases, num_classes)
     sampled = sampled_values or sample_classes(
         labels, num_sampled, num_classes, Seed(0)
     )
     return tf.nn.nce_loss(
-        with_dense_gradient(_first(weights)),
+        with_dense_gradient(weights),
         with_dense_gradient(biases),
         tf.cast(labels, tf.int64),
         inputs,
@@ -211,3 +224,23 @@ def nce_loss(
 
 def _first(weights: Tensor) -> Tensor:
     return weights[0] if isinstance(weights, (list, tuple)) else weights
+
+
+def _of_classes(name: str, values: TensorLike, num_classes: int) -> Tensor:
+    """Converts `weights` or `biases`, of which a compiled gather takes any row.
+
+    Raises:
+        ValueError: It has fewer rows than there are classes, or another rank.
+    """
+    tensor = as_tensor(name, values)
+    rank, each = (2, "row") if name == "weights" else (1, "number")
+    shape = tensor.shape
+    if shape.rank is not None and (
+        shape.rank != rank or (shape[0] is not None and shape[0] < num_classes)
+    ):
+        raise ValueError(
+            f"`{name}` must have a {each} for each of the {num_classes} classes of "
+            f"`num_classes`, got the shape {shape}. A class without one would have those "
+            "of another class."
+        )
+    return tensor

@@ -121,6 +121,12 @@ CASES = {
     "num_sampled must be in 1 to num_classes (2), got 3": lambda: nn.nce_loss(
         X, X[:, 0], [[0]], X[:1], 3, 2
     ),
+    "`weights` must have a row for each of the 3 classes of `num_classes`, got the "
+    "shape (2, 6)": lambda: nn.nce_loss(X, X[0, :3], [[0]], X[:1], 2, 3),
+    "`biases` must have a number for each of the 2 classes of `num_classes`, got the "
+    "shape (1,)": lambda: nn.sampled_softmax_loss(X, X[0, :1], [[0]], X[:1], 2, 2),
+    "`biases` must have a number for each of the 2 classes of `num_classes`, got the "
+    "shape (2, 6)": lambda: nn.nce_loss(X, X, [[0]], X[:1], 2, 2),
     "An outlined function must return at least one tensor": lambda: (
         ipu.outlined_function(lambda: None)()
     ),
@@ -246,6 +252,11 @@ def test_a_small_epsilon_is_warned_of(caplog):
             "`input_shards` must be a list of tensors, one of each shard, got int",
             lambda: ipu.within_replica_ops.all_gather(3),
         ),
+        (
+            "`segment_ids` must be integers, the ids of rows, got float32",
+            lambda: maths.segment_sum(X, X[:, 0], 2),
+        ),
+        ("`func` must be a function, got int 3", lambda: nn.multi_conv(3)),
         ("`computation` must be a function", lambda: ipu.ipu_compiler.compile(3)),
         ("`body` must be a function", lambda: ipu.loops.repeat(2, 3, [])),
         (

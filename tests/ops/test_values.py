@@ -131,6 +131,11 @@ CASES = {
         ),
         [ROWS],
     ),
+    "segment_sum by int64, of which one is too large": (
+        lambda x: ipu.math_ops.segment_sum(x, np.array([0, 2**32, 1, 1] + [7] * 6), 2),
+        lambda x: np.stack([x[0], x[2:4].sum(0)]),
+        [ROWS],
+    ),
     "embedding_lookup": (
         lambda table: ipu.embedding_ops.embedding_lookup(table, IDS, 2),
         looked_up,
