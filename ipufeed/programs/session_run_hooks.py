@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.python.training import basic_session_run_hooks
 
 from ipufeed.checks import as_int, as_number, flags_checked
+from ipufeed.queues.arguments import drop_old_arguments, named_by_position
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.queues.placement import current_ordinal
 from ipufeed.tf_types import Graph, Nest, Operation
@@ -38,6 +39,8 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         formatter: A function from a dict of name to value (an array) to the line. Default:
             `name = value, name = value`, with the seconds if they were measured.
         logging_mode: LoggingMode.LAST, the last value; ALL, all since the last line.
+        **kwargs: `feed_name` and `replication_factor` of older releases: ignored with a
+            warning.
 
     Raises:
         ValueError: Both intervals are given; or neither is, and `at_end` is False; or an
@@ -49,6 +52,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
 
     LoggingMode = LoggingMode
 
+    @named_by_position(5, "replication_factor")
     @flags_checked
     def __init__(
         self,
@@ -57,7 +61,11 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[m
         at_end: bool = False,
         formatter: Callable[[dict[str, Any]], str] | None = None,
         logging_mode: IPUOutfeedMode = LoggingMode.LAST,
+        **kwargs: Any,
     ) -> None:
+        drop_old_arguments(
+            kwargs, "IPULoggingTensorHook", "feed_name", "replication_factor"
+        )
         if every_n_iter is not None and every_n_secs is not None:
             raise ValueError("Cannot provide both every_n_iter and every_n_secs")
         if every_n_iter is None and every_n_secs is None and not at_end:

@@ -34,6 +34,7 @@ from ipufeed.parallel.pipeline.options import (
 )
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.programs import exporting
+from ipufeed.programs.session_run_hooks import IPULoggingTensorHook
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 v1 = tf.compat.v1
@@ -270,6 +271,9 @@ CALLS = {
     ("ipu_infeed_queue.IPUInfeedQueue", "**kwargs"): lambda: IPUInfeedQueue(
         tf.data.Dataset.range(2).map(lambda n: tf.cast(n, tf.int32)),
         data_to_prefetch=2,
+    ),
+    ("ipu_session_run_hooks.IPULoggingTensorHook", "**kwargs"): lambda: (
+        IPULoggingTensorHook(at_end=True, replication_factor=2)
     ),
     ("ipu_outfeed_queue.IPUOutfeedQueue", "optimise_latency"): lambda: IPUOutfeedQueue(
         optimise_latency=True

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipufeed import no_effect
 from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.programs.session_run_hooks import IPULoggingTensorHook, LoggingMode
@@ -44,6 +45,20 @@ def test_it_logs_after_the_first_run_and_at_its_interval(lines, mode, expected):
 
     found = [line.partition(" (")[0] for line in lines()]
     assert found == expected
+
+
+def test_arguments_of_older_releases_are_accepted_with_a_warning(caplog):
+    """The name of its feed and the replicas, also by position."""
+    no_effect.forget()
+    IPULoggingTensorHook(at_end=True, feed_name="logging_hook", replication_factor=2)
+    IPULoggingTensorHook(None, None, True, None, LoggingMode.ALL, "logging_hook", 1)
+
+    for name in ("feed_name", "replication_factor"):
+        assert f"`IPULoggingTensorHook({name}=)` has no effect" in caplog.text
+    with pytest.raises(TypeError, match="unexpected keyword argument 'feed_names'"):
+        IPULoggingTensorHook(at_end=True, feed_names="x")
+    with pytest.raises(TypeError, match="`feed_name` must be a str or None, got int 3"):
+        IPULoggingTensorHook(at_end=True, feed_name=3)
 
 
 def test_at_the_end_it_logs_once_without_a_time(lines):

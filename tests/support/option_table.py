@@ -111,7 +111,7 @@ PARAMETERS = {
     "horovod.init": "comm:warns",
     "ipu_compiler.compile": "computation inputs",
     "ipu_session_run_hooks.IPULoggingTensorHook": (
-        "every_n_iter every_n_secs at_end formatter logging_mode"
+        "every_n_iter every_n_secs at_end formatter logging_mode **kwargs:warns"
     ),
     "ipu_session_run_hooks.IPULoggingTensorHook.after_run": "run_context run_values",
     "ipu_session_run_hooks.IPULoggingTensorHook.end": "session",
