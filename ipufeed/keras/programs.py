@@ -36,6 +36,7 @@ from ipufeed.parallel.optimizers.arguments import (
     dtype_of,
     names_the_cast,
 )
+from ipufeed.queues.hooks import device_hooks
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 from ipufeed.tf_types import (
     Function,
@@ -167,7 +168,10 @@ def _follow_keras(model: KerasModel, state: ModelState, mode: str, feed: Feed) -
 def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
     import tensorflow as tf
 
-    keeps_all = mode == "predict" or state.asynchronous
+    # Synthetic data have no last result: `_take` has zeros in place of all of them.
+    keeps_all = (
+        mode == "predict" or state.asynchronous or device_hooks.synthetic_outfeed()
+    )
     outfeed = IPUOutfeedQueue(
         IPUOutfeedMode.ALL if keeps_all else IPUOutfeedMode.LAST,
         device_ordinal=state.strategy.device_ordinal,

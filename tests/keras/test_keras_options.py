@@ -339,10 +339,11 @@ def test_a_reduction_that_is_none(model):
         model.set_replication_options("best")
 
 
-def test_synthetic_data_give_logs_of_zeros(model, flags):
-    """And predictions; asynchronously, too."""
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_synthetic_data_give_logs_of_zeros(model, flags, asynchronous):
+    """And predictions, without a warning of a queue that the user does not see."""
     flags("--use_synthetic_data")
-    model.set_asynchronous_callbacks(True)
+    model.set_asynchronous_callbacks(asynchronous)
     steps = fit(model)
     predicted = model.predict(models.dataset(), verbose=0)
     model.set_asynchronous_callbacks(False)
