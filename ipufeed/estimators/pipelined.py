@@ -23,6 +23,9 @@ from ipufeed.estimators.loop import (
 )
 from ipufeed.estimators.metrics import HostMetrics
 from ipufeed.estimators.specs import IPUPipelineEstimatorSpec
+from ipufeed.parallel.optimizers.arguments import (
+    GradientAccumulationReductionMethod as Reduction,
+)
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.tf_types import Dataset, Operation, Tensor, Variable
 
@@ -45,6 +48,7 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
     def program() -> Operation:
         spec = model((IPUPipelineEstimatorSpec,))
         specs.append(spec)
+        reduction = Reduction.parse(spec.reduction_method)
         made = pipeline(
             spec.computational_stages,
             gradient_accumulation_count=spec.gradient_accumulation_count,
@@ -58,7 +62,7 @@ def build(model: ModelFunction, dataset: Dataset, global_step: Variable) -> Loop
             accumulate_outfeed_dtype=(
                 spec.loss_accumulator_dtype if training else None
             ),
-            reduction_method=spec.reduction_method,
+            reduction_method=reduction if training else Reduction.SUM,
             **spec.pipeline_op_kwargs,
         )
         refuse_increments(global_step)

@@ -13,6 +13,7 @@ from tensorflow.python.ipu.ipu_pipeline_estimator import (
 )
 from tensorflow.python.ipu.ipu_run_config import IPURunConfig, RunConfig
 
+from ipufeed import no_effect
 from ipufeed.errors import RefusedError
 
 v1 = tf.compat.v1
@@ -186,6 +187,19 @@ def test_replicas_need_a_reduction(tmp_path, crosses):
     np.testing.assert_allclose(
         estimator.get_variable_value("weights"), -RATE * gradient, rtol=1e-4
     )
+
+
+def test_evaluate_does_not_warn_of_the_reduction(tmp_path, caplog):
+    """A spec has it in each mode, as it has the optimizer function."""
+    no_effect.forget()
+    estimator = made(tmp_path, COUNT, {"reduction_method": "mean"})
+    estimator.train(input_fn, steps=COUNT)
+    estimator.evaluate(input_fn)
+    list(estimator.predict(input_fn))
+
+    assert "reduction_method" not in caplog.text
+    with pytest.raises(ValueError, match="Cannot parse best as one of"):
+        made(tmp_path, COUNT, {"reduction_method": "best"}).evaluate(input_fn)
 
 
 def test_arguments_of_the_pipeline_are_passed_on(tmp_path):
