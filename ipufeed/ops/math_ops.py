@@ -91,7 +91,7 @@ def segment_sum(
     num_segments: int,
     name: str | None = None,
 ) -> Tensor:
-    """Sums the rows of each segment.
+    """Sums the rows of each segment; of 16-bit floats in float32.
 
     Args:
         data: [rows, ...] of a defined shape.
@@ -132,6 +132,11 @@ def segment_sum(
     ids = tf.cast(segment_ids, tf.int32)
     shape = [data.shape.as_list()[0], *[1] * (data.shape.rank - 1)]
     kept = tf.where(tf.reshape(inside, shape), data, tf.zeros_like(data))
-    return tf.math.unsorted_segment_sum(
-        kept, tf.where(inside, ids, 0), num_segments, name=name
+    narrow = data.dtype.is_floating and data.dtype.size < 4  # rounded once
+    total = tf.math.unsorted_segment_sum(
+        tf.cast(kept, tf.float32 if narrow else data.dtype),
+        tf.where(inside, ids, 0),
+        num_segments,
+        name=name,
     )
+    return tf.cast(total, data.dtype)

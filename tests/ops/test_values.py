@@ -298,6 +298,20 @@ def test_the_gradient_of_a_lookup_is_dense_and_adds_up():
         ipu.embedding_ops.embedding_lookup(table, [1], threshold=0)
 
 
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_segments_of_16_bit_floats_are_summed_in_32(dtype):
+    """Summed in 16 bits, ones would stop at 2048 or 256. Its gradient is a gather."""
+    ones = tf.ones([4096, 1], dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(ones)
+        found = ipu.math_ops.segment_sum(ones, tf.zeros([4096], tf.int32), 1)
+    gradient = tape.gradient(found, ones)
+
+    assert found.dtype == gradient.dtype == dtype
+    np.testing.assert_array_equal(tf.cast(found, tf.float32), [[4096]])
+    np.testing.assert_array_equal(gradient, ones)
+
+
 def test_histograms_count_from_each_level_on():
     """The levels belong to the bin above them, with absolute values, and added."""
     inputs = tf.constant(np.arange(1, 11) / 10, tf.float32)
