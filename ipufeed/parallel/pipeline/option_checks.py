@@ -5,8 +5,9 @@ Stages, counts and schedule are checked by checks.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ipufeed.checks import is_flag
 from ipufeed.no_effect import no_effect
@@ -17,6 +18,8 @@ from ipufeed.parallel.pipeline.options import PipelineStageOptions
 
 if TYPE_CHECKING:
     from ipufeed.queues.outfeed import IPUOutfeedQueue
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMPILER = "XLA compiles its programs for the CPU, without Poplar's libraries"
 _MEMORY = "its memory is the host's, and the numbers are the same"
@@ -188,3 +191,25 @@ def check_update(
         raise NotImplementedError(
             "Continuous weight updates are currently not supported."
         )
+
+
+def with_older_count(function: Function) -> Function:
+    """Decorates `pipeline`: takes `pipeline_depth`, its count in older releases.
+
+    Raises:
+        TypeError: At a call: the count is given twice.
+    """
+    count = "gradient_accumulation_count"
+
+    @functools.wraps(function)
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        if "pipeline_depth" in keywords:
+            if len(arguments) > 1 or count in keywords:
+                raise TypeError(
+                    f"`pipeline_depth` is the older name of `{count}`, and both are "
+                    f"given: leave `pipeline_depth` ({keywords['pipeline_depth']!r}) out."
+                )
+            keywords[count] = keywords.pop("pipeline_depth")
+        return function(*arguments, **keywords)
+
+    return cast(Function, called)

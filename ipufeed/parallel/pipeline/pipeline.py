@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 StageOptions = Sequence[PipelineStageOptions] | None
 
 
+@option_checks.with_older_count
 @flags_checked
 def pipeline(
     computational_stages: Sequence[NestFunction | Sequence[NestFunction]],
@@ -105,7 +106,7 @@ def pipeline(
             stages: each gets the same inputs, and their outputs are concatenated.
         gradient_accumulation_count: Mini-batches of an execution: an int, a constant of
             the program; or a scalar integer tensor, an input of the program, whose other
-            values do not recompile it.
+            values do not recompile it. `pipeline_depth` is its name in older releases.
         gradient_accumulation_dtype: The dtype of the gradients' accumulators: a
             floating-point dtype (TensorFlow's, NumPy's or its name), or a function of a
             variable that returns one. The optimizer gets gradients of this dtype, and must

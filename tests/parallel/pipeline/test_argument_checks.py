@@ -271,3 +271,18 @@ def test_options_of_a_stage_are_names_and_values(kind, options):
         TypeError, match=f"`{kind}_options` must be a dict from the names"
     ):
         PipelineStageOptions(**{f"{kind}_options": options})
+
+
+def test_the_count_may_have_its_name_of_older_releases():
+    """`pipeline_depth`; both names at once, or a position and it, are two counts."""
+    with tf.Graph().as_default(), building(traced=False):
+        again = functools.partial(
+            pipeline, two_stages(), inputs=[v1.placeholder(tf.float32, [2])]
+        )
+        again(pipeline_depth=4, outfeed_queue=outfeed())
+        with pytest.raises(TypeError, match=r"must be an integer .* got float"):
+            again(pipeline_depth=0.5, outfeed_queue=outfeed())
+        with pytest.raises(TypeError, match="`pipeline_depth` is the older name of"):
+            again(gradient_accumulation_count=4, pipeline_depth=4)
+    with pytest.raises(TypeError, match="`pipeline_depth` is the older name of"):
+        build(count=4, pipeline_depth=4)
