@@ -105,7 +105,8 @@ def run_file(path: Path) -> types.ModuleType:
     if b"spdl" in source:
         listen()  # a pipeline gets its hooks when it is built
     code = compile(source, str(path), "exec", dont_inherit=True)
-    name = resolved.stem if resolved.stem.isidentifier() else "dataset_file"
+    # A worker that is spawned imports it by this name, with the file's folder on sys.path.
+    name = resolved.stem if "." not in resolved.stem else "dataset_file"
     if name in sys.stdlib_module_names:
         importlib.import_module(name)  # before the file's folder is on sys.path
     if name in sys.modules:  # a file called json.py must not replace json

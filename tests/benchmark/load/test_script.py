@@ -4,10 +4,14 @@ In this process, without measuring anything; what the command makes of it is tes
 test_command.py.
 """
 
+import os
+import pickle
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import DEADLOCK_S
 
 from ipufeed.benchmark.load import dataset_file
 from ipufeed.errors import DatasetFileError
@@ -180,6 +184,38 @@ def test_a_file_may_have_a_name_that_is_not_an_identifier(tmp_path):
     path.write_text("value = 1")
 
     assert dataset_file.run_file(path).value == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["feed", "my-feed", "my feed"])
+def test_a_worker_that_is_spawned_finds_the_file(tmp_path, name):
+    """It imports what is pickled by the name of the module, as DataLoader's workers do."""
+    path = tmp_path / f"{name}.py"
+    path.write_text("class Record: pass")
+    module = dataset_file.run_file(path)
+    text = f"import pickle; print(pickle.loads({pickle.dumps(module.Record())!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+        },  # as multiprocessing hands it on
+    )
+
+    assert "Record object" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", ["feed.v2", "json"])
+def test_a_name_that_cannot_be_imported_has_another_module(tmp_path, name):
+    """`feed.v2` would be a module of a package, and json is Python's."""
+    path = tmp_path / f"{name}.py"
+    path.write_text("value = 1")
+
+    assert dataset_file.run_file(path).__name__.startswith("dataset_file")
 
 
 def test_a_file_may_declare_its_encoding(tmp_path):
