@@ -75,6 +75,8 @@ CodeAndMessage = tuple[str, str] | None
 
 def _how_to_measure_more(facts: Facts) -> str:
     passes = facts.settings.passes
+    if facts.raw.failure is not None:
+        return "mend what failed, which ended the run"
     if empty_passes(facts) is not None:
         return "give a dataset that can be read again"
     if facts.raw.counters["ended"] and passes is not None:
@@ -262,11 +264,14 @@ def passes_differ(facts: Facts) -> CodeAndMessage:
     first, low, high = rates[0], min(rates), max(rates)
     if high <= (1 + PASSES_DIFFER) * low:
         return None
+    slowest, fastest = min(rates[1:]), max(rates[1:])
+    others = f"the second {rate_text(slowest)}"
+    if len(rates) > 2:
+        others = f"the others {rate_text(slowest)} to {rate_text(fastest)}"
     return (
         "passes_differ",
-        f"The passes differ: the first one gave {rate_text(first)} elements/s, the others "
-        f"{rate_text(min(rates[1:]))} to {rate_text(max(rates[1:]))}. The steady rate "
-        "mixes them; `pass_rates` has each.",
+        f"The passes differ: the first one gave {rate_text(first)} elements/s, {others}. "
+        "The steady rate mixes them; `pass_rates` has each.",
     )
 
 

@@ -53,6 +53,8 @@ def test_the_warning_of_passes_has_the_first_and_the_range_of_the_others():
     _, message = warn.passes_differ(facts(pass_rates=[12.3, 4567.0, 8000.0]))
 
     assert "the first one gave 12.3 elements/s, the others 4,567 to 8,000." in message
+    _, message = warn.passes_differ(facts(pass_rates=[12.3, 4567.0]))
+    assert "the first one gave 12.3 elements/s, the second 4,567. The" in message
 
 
 def test_others_are_only_blamed_for_a_rate_that_is_known():
@@ -80,6 +82,16 @@ def test_a_wide_interval_is_warned_of():
     assert "repeat() the dataset" in message
     assert "--seconds" in warn.uncertain(facts(steady=wide, counters=running))[1]
     assert warn.uncertain(facts()) is None
+
+
+def test_a_run_that_failed_is_not_advised_to_be_longer():
+    """It would fail at the same element."""
+    wide = dataclasses.replace(SURE, interval=(65.0, 135.0))
+    failed = facts(steady=wide, counters={**COUNTERS, "ended": 0})
+    failed.raw.failure = RuntimeError()
+    _, message = warn.uncertain(failed)
+
+    assert message.endswith("or mend what failed, which ended the run.")
 
 
 def test_a_loader_has_no_repeat():
