@@ -243,17 +243,16 @@ def _torch_kind(source: Loader) -> Kind | None:
     """Recognises a DataLoader; its workers end with the iterator that started them."""
     if not has_class(source, "torch.utils.data", "DataLoader"):
         return None
-    batch: str | None = None
-    if source.batch_size is not None:
-        batch = f"batch_size={source.batch_size}"
+    batch, size = None, source.batch_size
+    sampler = getattr(source, "sampler", None)
+    if size is not None:
+        batch = f"batch_size={size}"
     elif source.batch_sampler is not None:
         batch = "batch_sampler"
+    elif has_class(sampler, "torch.utils.data", "BatchSampler"):  # loads in bulk
+        batch, size = "BatchSampler", _size_of(sampler)
     return Kind(
-        "torch DataLoader",
-        lambda: _plain(source),
-        passes=True,
-        batch=batch,
-        size=source.batch_size,
+        "torch DataLoader", lambda: _plain(source), passes=True, batch=batch, size=size
     )
 
 
@@ -344,7 +343,7 @@ def _grain_batch(step: Loader) -> object | None:
 
 
 def _size_of(batch: object) -> int | None:
-    """Returns the size of Grain's batches; None if it is not known."""
+    """Returns the size of the batches that an object makes; None if not known."""
     for name in ("_batch_size", "batch_size"):
         size = getattr(batch, name, None)
         if isinstance(size, int):

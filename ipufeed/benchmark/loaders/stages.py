@@ -83,7 +83,7 @@ def stages_of(
         elements: Number of measured elements of the last pass.
         seconds: Limit of a second pass.
     """
-    if kind.name == "spdl Pipeline":
+    if kind.name.startswith("spdl "):  # a DataLoader makes a Pipeline for each pass
         return rows(_spdl_stages(), elements)
     if has_class(source, "grain", "MapDataset") or has_class(
         source, "grain", "IterDataset"

@@ -234,8 +234,6 @@ def rule_of(
     if kind.batch is not None:
         how = f"it batches ({kind.batch})" if kind.batch else f"a {kind.name} batches"
         return SampleRule(None, f"{where}: {how}")
-    if kind.name == "torch DataLoader":
-        return SampleRule(1, "a sample is an element: batch_size is None")
     if alike:
         return SampleRule(
             None,

@@ -33,13 +33,19 @@ def test_a_torch_loader_shows_how_it_batches():
     batched = made(module, "DataLoader", batch_size=32, batch_sampler=object())
     sampled = made(module, "DataLoader", batch_size=None, batch_sampler=object())
     single = made(module, "DataLoader", batch_size=None, batch_sampler=None)
+    bulk = made("torch.utils.data.sampler", "BatchSampler", batch_size=50)
+    in_bulk = made(
+        module, "DataLoader", batch_size=None, batch_sampler=None, sampler=bulk
+    )
 
     assert kind_of(batched).name == "torch DataLoader"
-    assert [kind_of(each).batch for each in (batched, sampled, single)] == [
+    assert [kind_of(each).batch for each in (batched, sampled, single, in_bulk)] == [
         "batch_size=32",
         "batch_sampler",
         None,
+        "BatchSampler",
     ]
+    assert [kind_of(each).size for each in (batched, single, in_bulk)] == [32, None, 50]
     assert elements(batched) == [1, 2, 3]
     assert kind_of(batched).passes
 

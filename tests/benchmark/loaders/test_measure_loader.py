@@ -162,6 +162,30 @@ def test_samples_are_those_of_the_batch_size():
     assert found["bytes_per_element"] == 7 * 600
 
 
+@pytest.mark.parametrize(
+    ("element", "samples"),
+    [
+        ((np.zeros((50, 8)), np.zeros(50)), 50),
+        ((np.zeros((3, 5, 5)), 7), 1),
+    ],
+)
+def test_a_loader_without_a_batch_size_may_give_batches(element, samples):
+    """Its dataset makes them, as a generator does: columns that agree are rows."""
+    base = type("DataLoader", (Loader,), {"__module__": "torch.utils.data.dataloader"})
+
+    class Own(base):
+        batch_size = batch_sampler = sampler = None
+
+        def __iter__(self):
+            return iter([element] * 3)
+
+    found = measure(Own()).dataset
+
+    assert found["loader"] == "torch DataLoader"
+    assert found["samples_per_element"] == samples
+    assert "--items-per-element" in found["samples_rule"]
+
+
 def test_ctrl_c_keeps_the_result():
     def interrupt(progress):
         if progress.elements:
