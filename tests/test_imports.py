@@ -180,8 +180,7 @@ ALLOWED = {
         *("benchmark.graph", "benchmark.measuring", "benchmark.result", "_native"),
     },
     "benchmark.advice": {
-        "checks",
-        *("benchmark.stages", "benchmark.graph", "benchmark.loaders"),
+        *("benchmark.stages", "benchmark.graph", "benchmark.loaders", "checks"),
         *("benchmark.measuring", "benchmark.result", "errors", "render", "tf_types"),
     },
     # Three ways to run a dataset; none imports another.
@@ -195,8 +194,9 @@ ALLOWED = {
         *("checks", "interruptible", "render", "tf_types"),
     },
     "benchmark.scaleout": {
-        *("benchmark.load", "benchmark.graph", "benchmark.measuring", "tf_types"),
-        *("benchmark.process", "benchmark.result", "_native", "errors", "render"),
+        *("benchmark.load", "benchmark.loaders", "benchmark.graph", "tf_types"),
+        *("benchmark.measuring", "benchmark.process", "benchmark.result"),
+        *("_native", "errors", "render"),
     },
     "benchmark.plugin": {
         *("benchmark.comparing", "benchmark.measuring", "benchmark.report", "errors"),

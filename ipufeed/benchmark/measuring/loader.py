@@ -83,11 +83,12 @@ def measure_loader(
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     recording: Recording | None = None,
+    on_raw: Callable[[RawMeasurement], None] | None = None,
 ) -> tuple[Result, BaseException | None]:
     """Measures how fast `source` delivers to a Python loop.
 
-    The arguments are those of measure(). Returns the result, and the exception that
-    interrupted the run, or None.
+    The arguments are those of measure(); `on_raw` gets the counts. Returns the result,
+    and the exception that interrupted the run, or None.
 
     Raises:
         ValueError: Several passes over a loader that can be read once, or a `recording`.
@@ -127,6 +128,8 @@ def measure_loader(
         ).others_since(before),
     )
     raw = _raw_measurement(consumer, cpu_ns, wall_ns, interruption is not None)
+    if on_raw is not None:
+        on_raw(raw)
     calibration = None
     later: list[WarningSection] = []
     if interruption is None and consumer.counts.elements > 1:

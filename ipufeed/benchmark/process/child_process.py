@@ -144,6 +144,17 @@ class Child:
             lines = []
         return "\n".join(lines[-5:]) or "(nothing)"
 
+    def request_end(self) -> None:
+        """Closes the process's input, so that it ends, and what it has started with it."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):  # it has ended
+                self.process.stdin.close()
+
+    def await_end(self) -> None:
+        """Waits until the process has ended, but not for long."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_S)
+
     def kill(self) -> None:
         """Kills the process and waits until it has ended."""
         self.sample()

@@ -18,7 +18,6 @@ from typing import Any
 from ipufeed.benchmark.process.child_process import end_with_parent
 from ipufeed.benchmark.process.streams import take_stdout
 from ipufeed.benchmark.result.settings import Settings
-from ipufeed.tf_types import Dataset
 
 
 def main() -> int:
@@ -29,6 +28,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = os.fdopen(take_stdout(), "w", buffering=1, encoding="utf-8")
     from ipufeed.benchmark.load.load import ScriptError, load_dataset
+    from ipufeed.benchmark.loaders.kinds import kind_of
     from ipufeed.errors import DatasetFileError, NativeLibraryError
 
     try:
@@ -40,6 +40,13 @@ def main() -> int:
         return 2
     except ScriptError as error:
         error.show()
+        return 2
+    kind = kind_of(dataset)
+    if kind is not None and not kind.passes:
+        sys.stderr.write(
+            f"--processes reads a loader twice, first in one process alone, and a "
+            f"{kind.name} is read once: give a function that makes it.\n"
+        )
         return 2
     settings = Settings(**options["settings"])
     output.write('{"ready": true}\n')
@@ -61,11 +68,13 @@ def _wait_until(at_ns: int) -> None:
 
 
 def _measure_into(
-    folder: Path, tag: str, dataset: Dataset, settings: Settings, name: str
+    folder: Path, tag: str, dataset: object, settings: Settings, name: str
 ) -> None:
     """Measures, and writes the result and the stamps into the folder."""
     import numpy as np
 
+    from ipufeed.benchmark.loaders.kinds import kind_of
+    from ipufeed.benchmark.measuring.loader import measure_loader
     from ipufeed.benchmark.measuring.measure import measure_run
     from ipufeed.benchmark.measuring.run import RawMeasurement, run_measurement
 
@@ -77,7 +86,13 @@ def _measure_into(
             raws.append(raw)
         return raw, interruption
 
-    result = measure_run(run, dataset, settings, name=name)
+    kind = kind_of(dataset)
+    if kind is None:
+        result = measure_run(run, dataset, settings, name=name)
+    else:
+        result, _ = measure_loader(
+            dataset, kind, settings, name=name, on_raw=raws.append
+        )
     np.save(folder / f"{tag}.npy", raws[0].stamps)
     (folder / f"{tag}.json").write_text(
         json.dumps({"ended": bool(raws[0].counters["ended"]), **result.to_dict()})

@@ -104,9 +104,13 @@ def measure_processes(
             children.append(child)
         _await_all(children, "ready", time.monotonic() + START_S)
         (alone,) = _run_all(children[:1], top, "alone")
-        before = machine.machine_busy_s(), _cpu_seconds(children), time.monotonic()
+        before = machine.machine_busy_s(), _cpu_seconds(), time.monotonic()
         runs = _run_all(children, top, "together") if count > 1 else [alone]
-        others = _others_since(children, *before) if count > 1 else None
+        others = _others_since(*before) if count > 1 else None
+        for child in children:
+            child.request_end()
+        for child in children:
+            child.await_end()
     return together(alone, runs, others)
 
 
@@ -159,20 +163,17 @@ def _read_run(folder: Path, tag: str) -> Run:
     return Run(result, stamps, find_steady(stamps, ended))
 
 
-def _cpu_seconds(children: list[Child]) -> float:
-    for child in children:
-        child.sample()
-    return sum(child.cpu_seconds for child in children)
+def _cpu_seconds() -> float:
+    """Returns the CPU time of the processes and of those that their loaders started."""
+    return machine.descendants_cpu_ns() / 1e9
 
 
-def _others_since(
-    children: list[Child], busy_s: float | None, own_s: float, start_s: float
-) -> float | None:
+def _others_since(busy_s: float | None, own_s: float, start_s: float) -> float | None:
     """Returns the CPUs that all but these processes kept busy in that time."""
     now = machine.machine_busy_s()
     if busy_s is None or now is None:
         return None
-    own = _cpu_seconds(children) - own_s
+    own = _cpu_seconds() - own_s
     return max(0.0, (now - busy_s - own) / (time.monotonic() - start_s))
 
 
@@ -188,7 +189,8 @@ def overlap(runs: list[Run]) -> tuple[int, int]:
     if len(starts) < len(runs) or max(starts) >= min(ends):
         raise ScaleOutError(
             "there was no time in which all processes were in their steady state: measure "
-            "for longer (--seconds), or repeat() the dataset."
+            "for longer (--seconds), repeat() the dataset or go through it more often "
+            "(--passes)."
         )
     return max(starts), min(ends)
 

@@ -102,8 +102,27 @@ def make_dataset(fail: bool = False):
 """
 
 
-def command(folder, *options):
-    (folder / "dataset.py").write_text(TEXT)
+LOADER = """
+import multiprocessing, os, time
+class Loader:
+    def __iter__(self):
+        worker = multiprocessing.get_context("fork").Process(
+            target=time.sleep, args=(3600,), daemon=True
+        )
+        worker.start()
+        with open(f"{os.environ['WORKERS']}/{worker.pid}", "w"):
+            pass
+        for number in range(10**6):
+            time.sleep(0.002)
+            yield [number] * 4
+def make_loader(once: bool = False):
+    return iter(Loader()) if once else Loader()
+once = iter([1, 2, 3])
+"""
+
+
+def command(folder, *options, text=TEXT):
+    (folder / "dataset.py").write_text(text)
     return children.run(
         [
             *(sys.executable, "-m", "ipufeed.benchmark", str(folder / "dataset.py")),
@@ -114,7 +133,7 @@ def command(folder, *options):
         timeout=3 * DEADLOCK_S,
         check=False,
         cwd=ROOT,
-        env=os.environ,
+        env={**os.environ, "WORKERS": str(folder)},
     )
 
 
@@ -146,6 +165,32 @@ def test_a_file_that_fails_is_quoted_and_nothing_hangs(tmp_path):
     assert done.stdout == ""
     assert "process 0 ended with code 2" in " ".join(done.stderr.split())
     assert "RuntimeError: no data today" in done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("once", ["false", "true"])
+def test_a_loader_runs_in_several_processes_as_well(tmp_path, once):
+    """Its own workers end with them."""
+    options = ("--processes", "2", "--seconds", "2", "--set", f"once={once}")
+    done = command(tmp_path, *options, text=LOADER)
+    result = json.loads(done.stdout)
+    workers = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
+
+    assert done.returncode == 0, done.stderr
+    assert result["processes"]["alone"]["elements_per_second"] > 0
+    assert len(result["processes"]["each"]) == 2
+    assert len(workers) == 3
+    assert not [each for each in workers if os.path.exists(f"/proc/{each}/exe")]
+
+
+@pytest.mark.process
+def test_a_loader_that_is_read_once_is_refused(tmp_path):
+    """It would be used up by the process that is alone."""
+    done = command(tmp_path, "--processes", "2", text=f"{LOADER}loader = once")
+
+    assert done.returncode == 2
+    assert "read once" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
 
 
 def test_processes_need_no_tensorflow_here():
