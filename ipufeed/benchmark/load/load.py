@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ipufeed.benchmark.load import native_import
@@ -46,6 +47,7 @@ def load_dataset(
     try:
         with native_import.loads_native():
             module = dataset_file.run_file(path)
+        _pickle_by_value(module)
         dataset, found = dataset_file.find_dataset(
             module,
             name,
@@ -58,6 +60,18 @@ def load_dataset(
     except BaseException as error:
         raise ScriptError(error, path) from error
     return dataset, f"{path.name}:{found}"
+
+
+def _pickle_by_value(module: ModuleType) -> None:
+    """Lets Ray's workers get the file's functions, as they do with `python file.py`.
+
+    They would import the file, whose `ray.init()` fails in a worker.
+    """
+    register = getattr(
+        sys.modules.get("ray.cloudpickle"), "register_pickle_by_value", None
+    )
+    if register is not None:
+        register(module)
 
 
 def _load_builtin(texts: dict[str, str], quiet: bool) -> tuple[Any, str]:
