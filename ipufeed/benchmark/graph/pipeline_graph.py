@@ -188,7 +188,8 @@ def step_of(node: NodeDef, inputs: list[str]) -> Step:
     functions = {
         name: value.func.name
         for name, value in node.attr.items()
-        if value.WhichOneof("value") == "func"
+        # A map behind a tf.data service's dataset calls its uncompress_fn, not itself.
+        if value.WhichOneof("value") == "func" and name != "uncompress_fn"
     }
     label = _label_of(node)
     return Step(node.name, node.op, tuple(inputs), _user_name(label), label, functions)
