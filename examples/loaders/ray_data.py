@@ -12,7 +12,7 @@ def picture(row):
     return {"image": noise, "label": row["id"] % 10}
 
 
-def make_loader(rows: int = 20_000):
+def make_loader(rows: int = 20_480):
     ray.init(
         num_cpus=2,
         include_dashboard=False,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipufeed.benchmark.loaders.calibration import calibrate
+from ipufeed.benchmark.loaders.calibration import calibrate, seconds_in_run
 from ipufeed.benchmark.loaders.consumer import (
     Consumer,
     Counts,
@@ -208,12 +208,16 @@ def _raw_measurement(
 def _calibration_of(
     consumer: Consumer, settings: Settings, rows: Rows
 ) -> Calibration | None:
-    """Measures the cost of the Python loop with such an element, for 0.3 s."""
+    """Measures the cost of the Python loop: with such an element, for 0.3 s, or in the run.
+
+    The larger one is the upper bound.
+    """
     counts = consumer.counts
     found = calibrate(counts.sample, settings.memcpy, CALIBRATION_S, INTERVAL_S, rows)
     if found is None:
         return None
     elements, seconds = found
+    seconds = max(seconds, seconds_in_run(counts.marks))
     return Calibration(counts.bytes // counts.elements, elements, seconds)
 
 
