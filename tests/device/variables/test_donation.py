@@ -246,6 +246,51 @@ def test_which_variables_keep_their_memory(infeed, strategy, update, in_place):
     np.testing.assert_array_equal(m.numpy(), before[1])
 
 
+def rounds_with_assertions(x, infeed, enqueue, limits):
+    """The loop keeps its number of rounds, and no token."""
+    for i in tf.range(limits[0]):
+        x = tf.tanh(tf.matmul(x, x))
+        tf.debugging.assert_less(tf.cast(i, tf.float32) + 0.0 * x[0, 0], limits[1])
+
+
+def rounds_with_a_queue(x, infeed, enqueue, limits):
+    """XLA computes the factor before the loop, which then keeps it behind the token."""
+    for _ in tf.range(limits[0]):
+        element = infeed._dequeue()
+        x = tf.tanh(tf.matmul(x, x)) * tf.exp(tf.sin(limits[1])) + element[0, 0]
+        enqueue(x[0, 0] * tf.exp(-limits[1]))
+
+
+@pytest.mark.parametrize("rounds", [rounds_with_assertions, rounds_with_a_queue])
+def test_a_loop_that_fails_has_all_variables_behind_it(infeed, strategy, rounds):
+    """Also where it has numbers that it does not change."""
+    outfeed = ipu.IPUOutfeedQueue()
+    with strategy.scope():
+        limits = [tf.Variable(3), tf.Variable(2.5)]
+        # XLA runs a program of a few small steps in order, others at the same time.
+        variables = [tf.Variable(tf.ones([1000])) for _ in range(10)]
+
+    @tf.function(jit_compile=True)
+    def step():
+        read = [limit.read_value() for limit in limits]
+        rounds(tf.ones([200, 200]), infeed, outfeed.enqueue, read)
+        for variable in variables:
+            variable.assign(variable * 2.0)
+
+    limits[1].assign(3.5)
+    with compiled_programs() as codes:
+        strategy.run(step)
+    written = donated(codes[0])
+    values = [variable.numpy()[0] for variable in variables]
+    assert values == [2.0] * len(variables)
+    assert written
+    limits[0].assign(50)
+    with pytest.raises((*FAILURES, tf.errors.InternalError)):
+        strategy.run(step)
+    values = [variable.numpy()[0] for variable in variables]
+    assert values == [2.0] * len(variables)
+
+
 def test_with_replicas_each_variable_has_memory_of_its_own(clean_system):
     """All read the same memory. Also a function that was compiled for one IPU before."""
     configure(1)

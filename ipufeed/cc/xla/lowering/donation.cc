@@ -64,16 +64,53 @@ bool is_number(const xla::Shape& shape) {
   return shape.IsArray() && shape.dimensions().empty();
 }
 
-// A number among the results of an instruction that nothing else reads, or null. A
-// fusion that takes it runs after that instruction: XLA's runtime orders what it runs
-// by the memory that it reads and writes, not by control dependencies.
+constexpr std::int64_t kAll = -1;
+
+// Whether an instruction writes a number among its results (or its result, kAll). A
+// loop, branch or function may give one that it has taken, in the same memory.
+bool writes(const HloInstruction& instruction, std::int64_t index) {
+  const auto root_writes = [index](const xla::HloComputation* called) {
+    return writes(*called->root_instruction(), index);
+  };
+  switch (instruction.opcode()) {
+    case HloOpcode::kConditional:
+      // One step for XLA's runtime, with the memory of all branches.
+      return std::any_of(instruction.branch_computations().begin(),
+                         instruction.branch_computations().end(), root_writes);
+    case HloOpcode::kCall:
+      return root_writes(instruction.to_apply());
+    case HloOpcode::kCopy:
+      return writes(*instruction.operand(0), kAll);
+    case HloOpcode::kCustomCall:
+      return xla::Cast<xla::HloCustomCallInstruction>(&instruction)
+          ->output_to_operand_aliasing()
+          .empty();
+    case HloOpcode::kFusion:
+      return index == kAll;
+    case HloOpcode::kGetTupleElement:
+      return index == kAll &&
+             writes(*instruction.operand(0), instruction.tuple_index());
+    case HloOpcode::kTuple:
+      return index != kAll && writes(*instruction.operand(index), kAll);
+    case HloOpcode::kWhile:
+      return root_writes(instruction.while_body());
+    default:
+      return instruction.IsElementwise() && instruction.operand_count() > 0;
+  }
+}
+
+// A number among the results of an instruction that it writes and nothing else reads,
+// or null. A fusion that takes it runs after that instruction: XLA's runtime orders
+// what it runs by the memory that it reads and writes, not by control dependencies.
 HloInstruction* number_of(HloInstruction* instruction) {
-  if (is_number(instruction->shape())) return instruction;
+  if (is_number(instruction->shape())) {
+    return writes(*instruction, kAll) ? instruction : nullptr;
+  }
   if (!instruction->shape().IsTuple()) return nullptr;
   const auto& parts = instruction->shape().tuple_shapes();
   for (std::size_t i = parts.size(); i-- > 0;) {
     const auto index = static_cast<std::int64_t>(i);
-    if (!is_number(parts[i])) continue;
+    if (!is_number(parts[i]) || !writes(*instruction, index)) continue;
     HloInstruction* element = nullptr;
     bool is_read = false;
     for (HloInstruction* user : instruction->users()) {
