@@ -3,13 +3,14 @@
     for k: dst[dst_offsets[k] : + num_elems[k]] = src[src_offsets[k] : + num_elems[k]]
 
 as one gather: for each row of the result, the slice that covers it, and its source row.
-Where slices overlap, the last one counts.
+Where slices overlap, the last one counts. Rows that `src` does not have are zeros; rows
+that `dst` does not have are dropped.
 """
 
 from __future__ import annotations
 
 from ipufeed.checks import as_int, as_tensor, flags_checked
-from ipufeed.ops.rows import take_rows
+from ipufeed.ops.rows import as_int32, take_rows
 from ipufeed.tf_types import Tensor, TensorLike
 
 
@@ -27,9 +28,11 @@ def sequence_slice(
     Args:
         dst: [rows, ...], the tensor to write into.
         src: [other rows, ...], of the same dtype and inner shape.
-        num_elems: int32 [slices], the rows of each slice.
-        src_offsets: int32 [slices], its first row in src.
-        dst_offsets: int32 [slices], its first row in dst.
+        num_elems: Integers [slices], the rows of each slice.
+        src_offsets: Integers [slices], its first row in src. Rows of a slice that src does
+            not have are zeros, without a gradient.
+        dst_offsets: Integers [slices], its first row in dst. Rows that dst does not have
+            are dropped.
         zero_unused: Whether rows of dst that no slice covers become zero; else they are
             unchanged.
 
@@ -67,8 +70,8 @@ def sequence_slice_unpack(
 
     Args:
         src: [rows, ...].
-        num_elems: int32 [slices], the rows of each slice.
-        src_offsets: int32 [slices], its first row in src.
+        num_elems: Integers [slices], the rows of each slice.
+        src_offsets: Integers [slices], its first row in src; see sequence_slice.
         total_elements: The rows of the result; those after the slices are zero.
 
     Returns:
@@ -109,7 +112,7 @@ def sequence_slice_pack(
     Args:
         dst: [rows, ...].
         src: [other rows, ...].
-        num_elems: int32 [slices], the rows of each slice.
+        num_elems: Integers [slices], the rows of each slice.
         dst_offsets: int32 [slices], its first row in dst.
         zero_unused: See sequence_slice.
 
@@ -128,19 +131,10 @@ def sequence_slice_pack(
 
 
 def _parts(**arguments: TensorLike) -> list[Tensor]:
-    """Converts arguments to int32; raises TypeError unless they are integers."""
+    """Converts arguments to int64, in which their sums fit; TypeError for others."""
     import tensorflow as tf
 
-    tensors = []
-    for name, value in arguments.items():
-        tensor = as_tensor(name, value)
-        if not tensor.dtype.is_integer:
-            raise TypeError(
-                f"`{name}` must be integers, got a tensor of {tensor.dtype.name}. Cast it "
-                "with tf.cast."
-            )
-        tensors.append(tf.cast(tensor, tf.int32))
-    return tensors
+    return [tf.cast(as_int32(*each), tf.int64) for each in arguments.items()]
 
 
 def _is_list(tensor: Tensor) -> bool:
@@ -157,15 +151,15 @@ def _sliced(
 ) -> Tensor:
     import tensorflow as tf
 
-    row = tf.range(tf.shape(dst)[0])[:, None]
+    row = tf.range(tf.shape(dst, tf.int64)[0])[:, None]
     covers = (row >= to_rows) & (row < to_rows + counts)  # [rows, slices]
     number = tf.range(1, tf.shape(counts)[0] + 1)
     last = tf.reduce_max(tf.where(covers, number, 0), axis=1)  # 0: none
-    slice_of = tf.maximum(last - 1, 0)
-    shift = tf.gather(from_rows - to_rows, slice_of)
-    source = tf.where(last > 0, row[:, 0] + shift, 0)
+    shift = tf.gather(from_rows - to_rows, tf.maximum(last - 1, 0))
+    source = row[:, 0] + shift
+    inside = (last > 0) & (source >= 0) & (source < tf.shape(src, tf.int64)[0])
     mask = tf.reshape(last > 0, [-1, *[1] * (dst.shape.rank - 1)])
     others = tf.zeros_like(dst) if zero_unused else dst
-    result = tf.where(mask, take_rows(src, source, last > 0), others)
+    result = tf.where(mask, take_rows(src, source, inside), others)
     result.set_shape(dst.shape)
     return result

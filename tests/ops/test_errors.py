@@ -256,6 +256,14 @@ def test_a_small_epsilon_is_warned_of(caplog):
             "`segment_ids` must be integers, the ids of rows, got float32",
             lambda: maths.segment_sum(X, X[:, 0], 2),
         ),
+        (
+            "`label_length` must be integers, got a tensor of float32",
+            lambda: nn.ctc_loss_v2([[1]], X[None], X[0, :1], [1], 0),
+        ),
+        (
+            "`logits_lengths` must be integers, got a tensor of float32",
+            lambda: nn.ctc_beam_search_decoder(X[None], X[:, 0]),
+        ),
         ("`func` must be a function, got int 3", lambda: nn.multi_conv(3)),
         ("`computation` must be a function", lambda: ipu.ipu_compiler.compile(3)),
         ("`body` must be a function", lambda: ipu.loops.repeat(2, 3, [])),

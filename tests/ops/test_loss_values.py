@@ -49,6 +49,17 @@ def test_ctc_losses_sum_over_all_alignments(blank):
     )
 
 
+def test_ctc_lengths_and_labels_do_not_wrap():
+    """2^32 was a sequence of length 0, and the label 2^32 + 1 was 1."""
+    logits = np.random.default_rng(0).normal(size=(3, 1, 4)).astype(np.float32)
+
+    def loss(label, length):
+        return ipu.nn_ops.ctc_loss_v2([[label]], logits, [1], [length], 0)
+
+    np.testing.assert_array_equal(loss(1, 2**32), loss(1, 3))
+    assert loss(2**32 + 1, 3) != loss(1, 3)
+
+
 @pytest.mark.parametrize("blank", [-1, 0, -2])
 def test_the_beam_search_finds_the_best_labels(blank):
     """Against all label sequences of three times, by their probability."""

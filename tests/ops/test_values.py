@@ -151,6 +151,15 @@ CASES = {
         lambda dst, src: sliced(dst, src, *SLICES, False),
         [ROWS[:8] + 1, ROWS],
     ),
+    "sequence_slice of rows that do not exist": (
+        lambda dst, src: ipu.slicing_ops.sequence_slice(
+            dst, src, np.array([3, 2, 2, 2]), [8, -1, 2**32, 4], [0, 4, 6, 2**32], False
+        ),
+        lambda dst, src: np.stack(
+            [*src[8:], 0 * src[0], dst[3], 0 * src[0], src[0], 0 * src[0], 0 * src[0]]
+        ),
+        [ROWS[:8] + 1, ROWS],
+    ),
     "sequence_slice_unpack": (
         lambda src: ipu.slicing_ops.sequence_slice_unpack(src, *SLICES[:2], 7),
         lambda src: sliced(np.zeros([7, 2]), src, *SLICES[:2], [0, 2], True),

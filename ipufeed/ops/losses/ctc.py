@@ -9,6 +9,7 @@ from ipufeed.device.program.outside_compilation import (
     current_program,
     outside_compilation_scope,
 )
+from ipufeed.ops.rows import as_int32
 from ipufeed.tf_types import DType, Tensor, TensorLike
 
 
@@ -111,6 +112,7 @@ def ctc_beam_search_decoder(
 
     with tf.name_scope(name or "ctc_beam_search_decoder"):
         logits = as_tensor("logits", logits)
+        lengths = as_int32("logits_lengths", logits_lengths)
         shape = logits.shape.with_rank(3).as_list()
         classes = shape[-1]
         if classes is None:
@@ -131,16 +133,16 @@ def ctc_beam_search_decoder(
         with _on_the_host():
             paths, scores = tf.nn.ctc_beam_search_decoder(
                 tf.cast(logits, tf.float32),
-                tf.cast(logits_lengths, tf.int32),
+                lengths,
                 beam_width,
                 top_paths,
             )
             batch = tf.shape(logits)[1]
-            labels, lengths = zip(
+            labels, found = zip(
                 *(_dense(path, batch, time) for path in paths), strict=True
             )
             labels = tf.stack(labels, axis=1)
-            lengths = tf.stack(lengths, axis=1)
+            lengths = tf.stack(found, axis=1)
             labels += tf.cast(labels >= blank, tf.int32)
         labels.set_shape([shape[1], top_paths, shape[0]])
         lengths.set_shape([shape[1], top_paths])
@@ -212,11 +214,11 @@ def _loss(
     import tensorflow as tf
 
     with tf.name_scope(name):
-        labels, logits = as_tensor("labels", labels), as_tensor(called, logits)
+        labels, logits = as_int32("labels", labels), as_tensor(called, logits)
         # Of logits it is logit_length, of data data_length.
         lengths = [
-            as_tensor("label_length", label_length),
-            as_tensor(f"{called.removesuffix('s')}_length", logit_length),
+            as_int32("label_length", label_length),
+            as_int32(f"{called.removesuffix('s')}_length", logit_length),
         ]
         dtype = tf.as_dtype(out_dtype or logits.dtype)
         if dtype == tf.float16 and logits.dtype == tf.float32:
@@ -226,9 +228,9 @@ def _loss(
         _check_batch(labels, logits, lengths, called)
         _check_blank(blank_index, tf.compat.dimension_value(logits.shape[-1]))
         loss = tf.nn.ctc_loss(
-            tf.cast(labels, tf.int32),
+            labels,
             tf.cast(logits, tf.float32),
-            *(tf.cast(each, tf.int32) for each in lengths),
+            *lengths,
             blank_index=blank_index,
         )
         return tf.cast(loss, dtype)

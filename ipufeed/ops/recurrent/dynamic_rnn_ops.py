@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from ipufeed.checks import check_flags
 from ipufeed.ops.recurrent.rnn_ops import PopnnGRU, PopnnLSTM
+from ipufeed.ops.rows import as_int32
 from ipufeed.tf_types import Nest, Tensor, TensorLike
 
 
@@ -165,11 +166,9 @@ def _lengths(seq_len: TensorLike, inputs: Tensor) -> Tensor:
     """
     if seq_len is None:
         raise TypeError("`seq_len` must be integers [batch], got None.")
-    lengths = tf.convert_to_tensor(seq_len)
-    if not lengths.dtype.is_integer:
-        raise TypeError(f"`seq_len` must be integers, got {lengths.dtype.name}.")
+    lengths = as_int32("seq_len", seq_len)
     batch = inputs.shape.as_list()[1] if inputs.shape.rank == 3 else None
     if not lengths.shape.is_compatible_with([batch]):
         size = "" if batch is None else f", [{batch}] for these inputs"
         raise ValueError(f"`seq_len` must be [batch]{size}, got {lengths.shape}.")
-    return tf.cast(lengths, tf.int32)
+    return lengths

@@ -156,9 +156,17 @@ def test_batch_can_come_first(kind, more):
     np.testing.assert_array_equal(without(X, LENGTHS, *more), outputs)
 
 
+def test_a_length_that_int32_does_not_hold_is_the_whole_sequence():
+    """A cast would make it 0, and all outputs zeros."""
+    layer = made(dynamic_rnn_ops.PopnnDynamicGRU, 3)
+    whole, _ = layer(X, np.full(BATCH, TIMES))
+    outputs, _ = layer(X, np.full(BATCH, 2**32))
+    np.testing.assert_array_equal(outputs, whole)
+
+
 def test_wrong_lengths_and_scores_are_refused():
     layer = made(dynamic_rnn_ops.PopnnAUGRU, 3)
-    with pytest.raises(TypeError, match="`seq_len` must be integers, got float32"):
+    with pytest.raises(TypeError, match="`seq_len` must be integers, got a tensor"):
         layer(X, np.ones(BATCH, np.float32), SCORES)
     with pytest.raises(
         ValueError, match=r"\[batch\], \[4\] for these inputs, got \(4, 1\)"
