@@ -206,6 +206,53 @@ def as_tensor(name: str, value: object, dtype: Any = None) -> Any:
         ) from error
 
 
+def as_numbers(name: str, value: object) -> Any:
+    """Converts an argument to a tensor of numbers or bools.
+
+    Raises:
+        TypeError: It is of text, which an IPU does not compute with.
+        ValueError: See as_tensor.
+    """
+    import tensorflow as tf
+
+    tensor = as_tensor(name, value)
+    if tensor.dtype in (tf.string, tf.resource, tf.variant):
+        raise TypeError(
+            f"`{name}` must be of numbers or bools, got a tensor of {tensor.dtype.name}, "
+            "of which an IPU has none: leave it out, or give a number for it."
+        )
+    return tensor
+
+
+def numbers_in(name: str, nest: Any) -> Any:
+    """Converts what is in a structure by `as_numbers`, parts of sparse tensors too."""
+    import tensorflow as tf
+
+    def convert(each: object) -> Any:
+        return as_numbers(name, each)
+
+    return tf.nest.map_structure(convert, nest, expand_composites=True)
+
+
+def as_int32(name: str, value: object) -> Any:
+    """Converts integers to int32; those that it cannot hold to its nearest number.
+
+    A cast would wrap them: 2^32 would become 0, a valid number of rows.
+
+    Raises:
+        TypeError: They are not integers.
+    """
+    import tensorflow as tf
+
+    tensor = as_tensor(name, value)
+    if not tensor.dtype.is_integer or tensor.dtype.is_quantized:
+        raise TypeError(
+            f"`{name}` must be integers, got a tensor of {tensor.dtype.name}. Cast it "
+            "with tf.cast."
+        )
+    return tf.saturate_cast(tensor, tf.int32)
+
+
 def as_floats(name: str, value: object) -> Any:
     """Converts an argument to a tensor of floats.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_numbers, flags_checked
 from ipufeed.device.program.executor import executor
 from ipufeed.tf_types import Nest, Tensor
 
@@ -24,11 +24,12 @@ def barrier(
         The tensors, in the same structure.
 
     Raises:
+        TypeError: One is of text.
         ValueError: There are no tensors.
     """
     import tensorflow as tf
 
-    flat = [tf.convert_to_tensor(each) for each in tf.nest.flatten(tensors)]
+    flat = [as_numbers("tensors", each) for each in tf.nest.flatten(tensors)]
     if not flat:
         raise ValueError("`tensors` must hold at least one tensor, got none.")
 

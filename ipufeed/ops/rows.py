@@ -34,25 +34,6 @@ def as_ids(name: str, ids: TensorLike) -> Tensor:
     return tf.cast(tensor, tf.int32 if fits else tf.int64)
 
 
-def as_int32(name: str, value: TensorLike) -> Tensor:
-    """Converts integers to int32; those that it cannot hold to its nearest number.
-
-    A cast would wrap them: 2^32 would become 0, a valid number of rows.
-
-    Raises:
-        TypeError: They are not integers.
-    """
-    import tensorflow as tf
-
-    tensor = as_tensor(name, value)
-    if not tensor.dtype.is_integer or tensor.dtype.is_quantized:
-        raise TypeError(
-            f"`{name}` must be integers, got a tensor of {tensor.dtype.name}. Cast it "
-            "with tf.cast."
-        )
-    return tf.saturate_cast(tensor, tf.int32)
-
-
 def check_shape(name: str, tensor: Tensor) -> None:
     """Raises ValueError unless an argument's shape is fully defined."""
     if not tensor.shape.is_fully_defined():

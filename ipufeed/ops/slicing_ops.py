@@ -9,8 +9,8 @@ that `dst` does not have are dropped.
 
 from __future__ import annotations
 
-from ipufeed.checks import as_int, as_tensor, flags_checked
-from ipufeed.ops.rows import as_int32, take_rows
+from ipufeed.checks import as_int, as_int32, as_tensor, flags_checked
+from ipufeed.ops.rows import take_rows
 from ipufeed.tf_types import Tensor, TensorLike
 
 

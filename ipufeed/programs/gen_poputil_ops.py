@@ -6,9 +6,11 @@ tensorflow.compiler.plugin.poplar.ops.gen_poputil_ops.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
-from ipufeed.checks import as_int
+from ipufeed.checks import as_int, as_numbers, dtype_or_none, flags_checked
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.device.program.variables import contents_of
 from ipufeed.ops import control_flow_ops
@@ -18,6 +20,7 @@ from ipufeed.programs import accumulated_uses
 from ipufeed.tf_types import DType, Nest, Operation, Shape, Tensor, TensorLike, Variable
 
 
+@flags_checked
 def ipu_stateful_gradient_accumulate(
     input: TensorLike,  # noqa: A002 - Graphcore's name
     num_mini_batches: int,
@@ -34,13 +37,13 @@ def ipu_stateful_gradient_accumulate(
         name: The operation's name.
 
     Raises:
-        TypeError: `num_mini_batches` is not an int.
+        TypeError: `num_mini_batches` is not an int, or `input` is of text.
         ValueError: It is less than 1.
         tf.errors.FailedPreconditionError: At the run: there is no such loop, or its count
             is not a multiple; or the result is used otherwise than `verify_usage` says.
     """
     num_mini_batches = _checked_count(num_mini_batches)
-    value = tf.convert_to_tensor(input)
+    value = as_numbers("input", input)
     if num_mini_batches == 1:
         return tf.identity(value, name=name)
     loop = training_loop()
@@ -81,13 +84,15 @@ def ipu_stateful_gradient_accumulate_with_momentum(
         Zeros; in the last iteration of a group the variable's value.
 
     Raises:
-        TypeError, ValueError: `num_mini_batches` is not an int of at least 1.
+        TypeError, ValueError: `num_mini_batches` is not an int of at least 1, `accum` is
+            not a variable, or `grad` has another dtype or shape, or `momentum` a shape.
         tf.errors.FailedPreconditionError: See ipu_stateful_gradient_accumulate.
     """
     num_mini_batches = _checked_count(num_mini_batches)
-    gradient = tf.convert_to_tensor(grad)
-    handle = getattr(accum, "handle", accum)
-    dtype = gradient.dtype
+    handle, dtype, shape = _variable("accum", accum)
+    gradient = as_numbers("grad", grad)
+    _check_like("grad", gradient, "accum", dtype, shape)
+    momentum = _scalar("momentum", momentum)
     loop = training_loop()
     checked = loop.require_multiple(num_mini_batches)
     position = tf.constant(0, tf.int64) if loop.iteration is None else loop.iteration
@@ -110,21 +115,80 @@ def _checked_count(count: object) -> int:
     return number
 
 
+def _variable(name: str, value: object) -> tuple[Tensor, DType, Shape]:
+    """Returns the handle, the dtype and the shape of a variable, or of its handle."""
+    handle: Any = getattr(value, "handle", value)
+    if not tf.is_tensor(handle) or handle.dtype != tf.resource:
+        raise TypeError(
+            f"`{name}` must be a resource variable, or its handle, got "
+            f"{type(value).__name__} {value!r}."
+        )
+    return handle, *contents_of(handle)
+
+
+def _check_like(
+    name: str, tensor: Tensor, other: str, dtype: DType | None, shape: Shape
+) -> None:
+    """Raises unless a tensor has a dtype (None: any) and a shape: nothing broadcasts."""
+    if dtype is not None and tensor.dtype != dtype:
+        raise TypeError(
+            f"`{name}` must be of {dtype.name}, as `{other}` is, got {tensor.dtype.name}. "
+            "Cast it with tf.cast."
+        )
+    if not tensor.shape.is_compatible_with(shape):
+        raise ValueError(
+            f"`{name}` must have the shape {shape} of `{other}`, got {tensor.shape}."
+        )
+
+
+def _scalar(name: str, value: TensorLike) -> Tensor:
+    tensor = as_numbers(name, value)
+    if not tensor.shape.is_compatible_with([]):
+        raise ValueError(f"`{name}` must be a scalar, got the shape {tensor.shape}.")
+    return tensor
+
+
+def _zeros(shape: Shape, output_type: DType, name: str | None) -> Tensor:
+    dtype = dtype_or_none(output_type)
+    if dtype is None or not (dtype.is_floating or dtype.is_integer or dtype.is_complex):
+        raise TypeError(
+            f"`output_type` must be a dtype of numbers, as tf.float32, got {output_type!r}."
+        )
+    return tf.zeros(shape, dtype, name=name)
+
+
 def gradient_accumulator_create(
     variable: Variable, output_type: DType, name: str | None = None
 ) -> Tensor:
-    """Returns zeros of a variable's shape (or its handle's) and a dtype."""
-    shape = getattr(variable, "shape", None)
-    if getattr(variable, "dtype", None) == tf.resource:
-        _, shape = contents_of(variable)
-    return tf.zeros(shape, output_type, name=name)
+    """Returns zeros of a variable's shape (or its handle's) and a dtype.
+
+    Raises:
+        TypeError: It is not a variable, or the dtype is none of numbers.
+    """
+    return _zeros(_variable("variable", variable)[-1], output_type, name)
 
 
 def gradient_accumulator_create_from_shape(
     shape: Shape, output_type: DType, name: str | None = None
 ) -> Tensor:
-    """Returns zeros of a shape and a dtype."""
-    return tf.zeros(shape, output_type, name=name)
+    """Returns zeros of a shape and a dtype.
+
+    Raises:
+        TypeError: The dtype is none of numbers, or the shape is none.
+        ValueError: The shape is not fully defined.
+    """
+    known = tf.get_static_value(shape) if tf.is_tensor(shape) else shape
+    try:
+        sizes = tf.TensorShape(known)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"`shape` must be a shape, as [2, 3], got {shape!r}: {error}"
+        ) from error
+    if not sizes.is_fully_defined():
+        raise ValueError(
+            f"`shape` must be fully defined when the program is built, got {shape!r}."
+        )
+    return _zeros(sizes, output_type, name)
 
 
 def gradient_accumulator_add_with_scale(
@@ -133,10 +197,18 @@ def gradient_accumulator_add_with_scale(
     accumulator_scale: TensorLike,
     name: str | None = None,
 ) -> Tensor:
-    """Returns accumulator * accumulator_scale + gradients, in the accumulator's dtype."""
-    accumulator = tf.convert_to_tensor(accumulator)
+    """Returns accumulator * accumulator_scale + gradients, in the accumulator's dtype.
+
+    Raises:
+        TypeError: An argument is of text.
+        ValueError: The gradients have another shape, or the scale is not a scalar.
+    """
+    accumulator = as_numbers("accumulator", accumulator)
+    gradients = as_numbers("gradients", gradients)
+    _check_like("gradients", gradients, "accumulator", None, accumulator.shape)
     dtype = accumulator.dtype
-    scaled = accumulator * tf.cast(accumulator_scale, dtype)
+    scale = _scalar("accumulator_scale", accumulator_scale)
+    scaled = accumulator * tf.cast(scale, dtype)
     return tf.add(scaled, tf.cast(gradients, dtype), name=name)
 
 
@@ -145,7 +217,7 @@ def gradient_accumulator_sink(
     name: str | None = None,
 ) -> Tensor:
     """Returns the same tensor."""
-    return tf.identity(input, name=name)
+    return tf.identity(as_numbers("input", input), name=name)
 
 
 def gradient_accumulation_count(

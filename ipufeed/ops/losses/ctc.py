@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
-from ipufeed.checks import as_tensor
+from ipufeed.checks import as_int32, as_tensor
 from ipufeed.device.program.outside_compilation import (
     current_program,
     outside_compilation_scope,
 )
-from ipufeed.ops.rows import as_int32
 from ipufeed.tf_types import DType, Tensor, TensorLike
 
 

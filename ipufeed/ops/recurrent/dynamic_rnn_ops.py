@@ -13,9 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import as_int32, check_flags
 from ipufeed.ops.recurrent.rnn_ops import PopnnGRU, PopnnLSTM
-from ipufeed.ops.rows import as_int32
 from ipufeed.tf_types import Nest, Tensor, TensorLike
 
 

@@ -20,7 +20,7 @@ import enum
 from collections.abc import Callable
 
 from ipufeed import _native
-from ipufeed.checks import as_tensor, flags_checked, is_int, shape_with_room
+from ipufeed.checks import as_tensor, flags_checked, is_int, numbers_in, shape_with_room
 from ipufeed.no_effect import no_effect
 from ipufeed.once import once
 from ipufeed.queues.chain import put_token, take_token
@@ -115,11 +115,15 @@ def assume_equal_across_replicas(tensors: Nest, inplace: bool = False) -> Nest:
 
     Returns:
         The tensors, in the same structure.
+
+    Raises:
+        TypeError: One is of text.
     """
     import tensorflow as tf
 
     if inplace:
         no_effect("assume_equal_across_replicas(inplace=)", "XLA decides what to copy")
+    tensors = numbers_in("tensors", tensors)
     return tf.nest.map_structure(tf.identity, tensors, expand_composites=True)
 
 

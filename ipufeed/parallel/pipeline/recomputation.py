@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipufeed.checks import as_numbers
 from ipufeed.parallel.pipeline.traced import (
     COPIED,
     READS,
@@ -9,7 +10,7 @@ from ipufeed.parallel.pipeline.traced import (
     can_cross,
     is_assigned,
 )
-from ipufeed.tf_types import Nest, Operation, Tensor
+from ipufeed.tf_types import Nest, Operation, Tensor, TensorLike
 
 
 def repeats(tensor: Tensor, traced: Traced) -> bool:
@@ -53,11 +54,16 @@ def recomputation_checkpoint(tensors: Nest, name: str | None = None) -> Nest:
 
     Returns:
         The marked tensors, to use in place of `tensors`.
+
+    Raises:
+        TypeError: One is of text.
+        ValueError: One is not a tensor.
     """
     import tensorflow as tf
 
-    def mark(tensor: Tensor) -> Tensor:
-        marked = tf.identity(tensor, name=name or "recomputation_checkpoint")
+    def mark(tensor: TensorLike) -> Tensor:
+        value = as_numbers("tensors", tensor)
+        marked = tf.identity(value, name=name or "recomputation_checkpoint")
         if not tf.executing_eagerly():
             marked.op._set_attr(CHECKPOINT, tf.compat.v1.AttrValue(b=True))
         return marked
