@@ -615,7 +615,7 @@ PARAMETERS = {
     "utils.set_floating_point_behaviour_options": (
         "opts inv:warns div0:warns oflo:warns esr:warns nanoo:warns"
     ),
-    "utils.set_gcl_options": "opts gcl_options:warns",
+    "utils.set_gcl_options": "opts num_io_tiles gcl_options:warns",
     "utils.set_io_tile_options": (
         "opts num_io_tiles place_ops_on_io_tiles:warns "
         "io_tile_available_memory_proportion:warns"

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_int, flags_checked
 from ipufeed.device.config.config import IPUConfig, is_set
 from ipufeed.device.config.enums import (
     DeviceConnectionType,
@@ -242,11 +242,27 @@ def set_pooling_options(
 
 
 def set_gcl_options(
-    opts: IpuOptions, gcl_options: Mapping[str, Any] | None = None
+    opts: IpuOptions,
+    num_io_tiles: int | Mapping[str, Any] | None = 0,
+    gcl_options: Mapping[str, Any] | None = None,
 ) -> IpuOptions:
-    """Adds options of collectives."""
-    target = as_options(opts).config.gcl_poplar_options
-    add_options(target, "gcl_options", gcl_options)
+    """Adds options of collectives.
+
+    Args:
+        opts: The options.
+        num_io_tiles: Tiles that only move data, as in `set_io_tile_options`; 0: as they
+            were set there. Later releases do not have it: options in its place are
+            `gcl_options`.
+        gcl_options: Name -> value.
+    """
+    if gcl_options is None and not isinstance(num_io_tiles, int):
+        tiles, gcl_options = 0, num_io_tiles
+    else:
+        tiles = as_int("num_io_tiles", num_io_tiles)
+    config = as_options(opts).config
+    if tiles:
+        config.io_tiles.num_io_tiles = tiles
+    add_options(config.gcl_poplar_options, "gcl_options", gcl_options)
     return opts
 
 

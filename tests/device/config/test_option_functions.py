@@ -165,6 +165,11 @@ def test_a_bad_connection_is_refused(arguments, error, message):
             {"gcl_options": {"a": "1"}},
             {"gcl_poplar_options": {"a": "1"}},
         ),
+        (
+            "set_gcl_options",
+            {"num_io_tiles": 32, "gcl_options": {"a": "1"}},
+            {"gcl_poplar_options": {"a": "1"}, "io_tiles.num_io_tiles": 32},
+        ),
         ("set_recomputation_options", {}, {"allow_recompute": True}),
         ("set_recomputation_options", {"allow_recompute": False}, {}),
         (
@@ -211,6 +216,21 @@ def test_a_function_sets_what_it_names(name, arguments, changes):
     opts = getattr(options, name)(create_ipu_config(), **arguments)
 
     assert differences(opts) == changes
+
+
+def test_options_of_collectives_are_in_either_place():
+    """The second is that of later releases; I/O tiles are not set back by it."""
+    opts = options.set_io_tile_options(create_ipu_config(), 32)
+    options.set_gcl_options(opts, {"a": "1"})
+    options.set_gcl_options(opts, 0, {"b": "2"})
+    options.set_gcl_options(opts, None)
+
+    assert opts.config.gcl_poplar_options == {"a": "1", "b": "2"}
+    assert opts.config.io_tiles.num_io_tiles == 32
+    with pytest.raises(TypeError, match="`gcl_options` must be a dictionary, got 'x'"):
+        options.set_gcl_options(opts, "x")
+    with pytest.raises(TypeError, match="`num_io_tiles` must be an int, got str 'x'"):
+        options.set_gcl_options(opts, "x", {})
 
 
 def test_options_of_libraries_add_up():
