@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.device.program import compiler, sharding
-from ipufeed.device.program.scopes import ipu_scope
+from ipufeed.device.program.scopes import ipu_scope, ipu_shard
 from ipufeed.estimators.ipu_run_config import IPURunConfig
 from ipufeed.estimators.metrics import Metrics
 from ipufeed.queues.infeed import IPUInfeedQueue
@@ -62,9 +62,19 @@ def outfeed_of(settings: IPURunConfig) -> IPUOutfeedQueue:
 
 
 def compiled(build: Callable[[], Nest], settings: IPURunConfig) -> Nest:
-    """Builds a program on the device of the settings; see ipu_compiler.compile."""
+    """Builds a program on the device of the settings; see ipu_compiler.compile.
+
+    A replica has `num_shards` IPUs, also if the model function uses fewer: else the
+    program would run in more replicas than the settings have.
+    """
+
+    def program() -> Nest:
+        with ipu_shard(settings.num_shards - 1):
+            tf.no_op("last_shard")
+        return build()
+
     with ipu_scope(f"/device:IPU:{settings.ordinal}"):
-        return compiler.compile(build)
+        return compiler.compile(program)
 
 
 def dequeued_after(program: Iterable[Operation], outfeed: IPUOutfeedQueue) -> Nest:

@@ -21,6 +21,7 @@ from ipufeed.estimators.checks import (
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod as Reduction,
 )
+from ipufeed.parallel.pipeline.option_checks import with_older_count
 from ipufeed.tf_types import Nest, NestFunction, Operation, SessionHook, Tensor
 
 
@@ -135,6 +136,7 @@ class IPUPipelineEstimatorSpec(_PipelineFields):
             dataset's elements. The last returns the loss in training, the arguments of
             `eval_metrics_fn` in evaluation, a tensor or a dict of them in prediction.
         gradient_accumulation_count: Mini-batches of an execution of the pipeline; needed.
+            `pipeline_depth` is its name in older releases.
         eval_metrics_fn: A function that runs on the host: it gets what the last stage
             returns and returns a dict from a name to a pair of a value and the op that
             updates it, with "loss" among the names, which may also be a tensor, whose mean
@@ -156,6 +158,7 @@ class IPUPipelineEstimatorSpec(_PipelineFields):
         RefusedError: `accumulate_outfeed` is given.
     """
 
+    @with_older_count
     def __new__(
         cls,
         mode: str,

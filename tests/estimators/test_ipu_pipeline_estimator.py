@@ -214,6 +214,14 @@ def test_arguments_of_the_pipeline_are_passed_on(tmp_path):
         made(tmp_path, COUNT, {"repeat_count": 2}).train(input_fn, steps=COUNT)
 
 
+def test_the_count_has_the_name_of_older_releases():
+    spec = IPUPipelineEstimatorSpec("infer", [], pipeline_depth=3)
+    assert spec.gradient_accumulation_count == 3
+    assert spec.pipeline_op_kwargs == {}
+    with pytest.raises(TypeError, match="`pipeline_depth` is the older name of"):
+        IPUPipelineEstimatorSpec("infer", [], 3, pipeline_depth=3)
+
+
 @pytest.mark.parametrize(
     ("mode", "arguments", "error", "text"),
     [

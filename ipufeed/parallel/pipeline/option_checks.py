@@ -6,6 +6,7 @@ Stages, counts and schedule are checked by checks.py.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -194,17 +195,18 @@ def check_update(
 
 
 def with_older_count(function: Function) -> Function:
-    """Decorates `pipeline`: takes `pipeline_depth`, its count in older releases.
+    """Decorates `pipeline` or a spec of it: takes `pipeline_depth`, the older count.
 
     Raises:
         TypeError: At a call: the count is given twice.
     """
     count = "gradient_accumulation_count"
+    place = list(inspect.signature(function).parameters).index(count)
 
     @functools.wraps(function)
     def called(*arguments: Any, **keywords: Any) -> Any:
         if "pipeline_depth" in keywords:
-            if len(arguments) > 1 or count in keywords:
+            if len(arguments) > place or count in keywords:
                 raise TypeError(
                     f"`pipeline_depth` is the older name of `{count}`, and both are "
                     f"given: leave `pipeline_depth` ({keywords['pipeline_depth']!r}) out."
