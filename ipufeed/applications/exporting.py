@@ -8,6 +8,8 @@ can load it with tf.saved_model.load; the first call starts the engine.
 
 from __future__ import annotations
 
+import os
+import reprlib
 import shutil
 import tempfile
 import uuid
@@ -21,9 +23,11 @@ from ipufeed.applications.runtime import DEFAULT_TIMEOUT_US
 from ipufeed.applications.serving_signature import (
     SignatureArgument,
     Steps,
+    check_called,
+    check_output_names,
     output_names_of,
 )
-from ipufeed.checks import as_int, flags_checked
+from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.device.program import loops
 from ipufeed.parallel.pipeline.pipeline import StageOptions, pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
@@ -84,6 +88,7 @@ def export_single_step(
     Source: Graphcore's function of this name.
     """
     count = _checked_iterations(iterations)
+    check_output_names(output_names)
     steps = Steps.of(
         predict_step,
         "predict_step",
@@ -92,13 +97,13 @@ def export_single_step(
         (preprocessing_step, preprocessing_step_signature),
         (postprocessing_step, postprocessing_step_signature),
     )
-    folder = _prepare_folder(export_dir, purge=purge_export_dir)
+    folder = _checked_folder(export_dir, purge=purge_export_dir)
     infeed = _infeed_of(steps.specs)
     outfeed = IPUOutfeedQueue()
 
     def application() -> Nest:
         def body(*element: Tensor) -> Nest:
-            return outfeed.enqueue(_flat(steps.step(*element)))
+            return outfeed.enqueue(_flat(steps.step(*element), "predict_step"))
 
         return loops.repeat(count, body, [], infeed)
 
@@ -157,10 +162,13 @@ def export_pipeline(
     Source: Graphcore's function of this name.
     """
     count = _checked_iterations(iterations)
-    stages = list(computational_stages)
+    check_output_names(output_names)
+    is_list = isinstance(computational_stages, (list, tuple))
+    stages = list(computational_stages) if is_list else []
     if not stages or not all(map(callable, stages)):
         raise TypeError(
-            "`computational_stages` must be a list of at least one function."
+            "`computational_stages` must be a list of at least one function, got "
+            f"{reprlib.repr(computational_stages)}."
         )
     values = [] if inputs is None else list(inputs)
 
@@ -181,7 +189,7 @@ def export_pipeline(
         named_by=stages[0],
         skip=len(values),
     )
-    folder = _prepare_folder(export_dir, purge=purge_export_dir)
+    folder = _checked_folder(export_dir, purge=purge_export_dir)
     infeed = _infeed_of(steps.specs)
     outfeed = IPUOutfeedQueue()
 
@@ -202,8 +210,9 @@ def export_pipeline(
     return _export(application, steps, folder, output_names)
 
 
-def _flat(results: Nest) -> list[Tensor]:
-    return [tf.convert_to_tensor(each) for each in tf.nest.flatten(results)]
+def _flat(results: Nest, what: str) -> list[Tensor]:
+    """Converts what a step returns to a flat list of tensors."""
+    return [as_tensor(f"{what}()", each) for each in tf.nest.flatten(results)]
 
 
 def _checked_iterations(iterations: object) -> int:
@@ -214,10 +223,11 @@ def _checked_iterations(iterations: object) -> int:
     return count
 
 
-def _prepare_folder(export_dir: str, *, purge: bool) -> Path:
-    """Checks and returns the folder, after deleting its content if `purge`.
+def _checked_folder(export_dir: str, *, purge: bool) -> Path:
+    """Checks and returns the folder, whose content `_export` deletes if `purge`.
 
     Raises:
+        TypeError: It is not a path.
         ValueError: The folder is not empty, or is not a folder.
         RuntimeError: Called outside of eager mode.
     """
@@ -225,18 +235,20 @@ def _prepare_folder(export_dir: str, *, purge: bool) -> Path:
         raise RuntimeError(
             "A model is exported in eager mode: call it outside of graphs."
         )
+    if not isinstance(export_dir, (str, os.PathLike)):
+        raise TypeError(
+            f"`export_dir` must be a path, got {type(export_dir).__name__} {export_dir!r}."
+        )
     folder = Path(export_dir).expanduser().absolute()
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ValueError(
             f'`export_dir` must be a directory, but "{export_dir}" is not.'
         )
-    if folder.is_dir() and any(folder.iterdir()):
-        if not purge:
-            raise ValueError(
-                f'Directory "{export_dir}" is not empty. Please specify an empty '
-                "directory, or give purge_export_dir=True to delete what is in it."
-            )
-        shutil.rmtree(folder)
+    if not purge and folder.is_dir() and any(folder.iterdir()):
+        raise ValueError(
+            f'Directory "{export_dir}" is not empty. Please specify an empty '
+            "directory, or give purge_export_dir=True to delete what is in it."
+        )
     return folder
 
 
@@ -283,12 +295,17 @@ def _export(
                 ],
                 [feed.spec for feed in signature.streamed_outputs],
             )
-            results = _flat(steps.after(*results))
+            check_called(
+                "postprocessing_step", steps.after, len(results), "the step before it"
+            )
+            results = _flat(steps.after(*results), "postprocessing_step")
             names[:] = output_names_of(output_names, len(results))
             return dict(zip(names, results, strict=True))
 
         model.predict = tf.function(predict, input_signature=steps.taken)
         concrete = model.predict.get_concrete_function()
+        if folder.exists():  # only now, when nothing in the program is wrong
+            shutil.rmtree(folder)
         tf.saved_model.save(
             model, str(folder), signatures={"serving_default": concrete}
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from ipufeed.checks import own_signature
 from ipufeed.tf_types import Dataset, NestFunction, Tensor
 
 SignatureArgument = list[tf.TensorSpec] | tuple[tf.TensorSpec, ...] | None
@@ -138,7 +139,8 @@ def _signature_of(
     """Returns the inputs of a step, with the names of its parameters.
 
     Raises:
-        TypeError: The signature is not a list of tf.TensorSpec, or `dataset` not a dataset.
+        TypeError: The signature is not a list of tf.TensorSpec, or `dataset` not a dataset;
+            or the step takes another number of inputs.
         ValueError: The signature is missing, or a shape is not fully defined.
     """
     if not callable(step):
@@ -172,6 +174,7 @@ def _signature_of(
             raise ValueError(
                 f"The shapes that `{what}` takes must be fully defined, got {spec}."
             )
+    check_called(what, step, skip + len(specs), "its signature")
     names = _parameter_names(step, skip)
     return [
         tf.TensorSpec(
@@ -181,6 +184,28 @@ def _signature_of(
         )
         for i, spec in enumerate(specs)
     ]
+
+
+def check_called(what: str, step: NestFunction, count: int, origin: str) -> None:
+    """Raises TypeError unless a step can be called with so many tensors.
+
+    Args:
+        what: Name of the argument, for the error.
+        step: The step.
+        count: The number of tensors.
+        origin: What gives them, for the error.
+    """
+    signature = own_signature(getattr(step, "python_function", step))
+    if signature is None:
+        return
+    try:
+        signature.bind(*[None] * count)
+    except TypeError as error:
+        name = getattr(step, "__name__", type(step).__name__)
+        raise TypeError(
+            f"`{what}` cannot be called with the {count} tensor{'s' if count != 1 else ''} "
+            f"of {origin}: {error}. It is `{name}{signature}`."
+        ) from None
 
 
 def _parameter_names(step: NestFunction, skip: int) -> list[str]:
@@ -221,20 +246,23 @@ def _check_results(
             )
 
 
-def output_names_of(names: str | list[str] | None, count: int) -> list[str]:
-    """Returns the names of a model's results.
-
-    Raises:
-        TypeError: The names are neither a str nor a list.
-        ValueError: Their number differs from that of the results.
-    """
-    if names is None:
-        return [f"output_{i}" for i in range(count)]
-    if not isinstance(names, (str, list)):
+def check_output_names(names: object) -> None:
+    """Raises TypeError unless names of results are a str, a list or None."""
+    if names is not None and not isinstance(names, (str, list)):
         raise TypeError(
             "output_names must be either a string or a list, received "
             f"{type(names).__name__}."
         )
+
+
+def output_names_of(names: str | list[str] | None, count: int) -> list[str]:
+    """Returns the names of a model's results.
+
+    Raises:
+        ValueError: Their number differs from that of the results.
+    """
+    if names is None:
+        return [f"output_{i}" for i in range(count)]
     listed = [names] if isinstance(names, str) else names
     if len(listed) != count:
         raise ValueError(

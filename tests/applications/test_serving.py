@@ -200,6 +200,54 @@ def test_signatures_that_do_not_fit(tmp_path, words):
     assert not (tmp_path / "model").exists()
 
 
+def two(x, y):
+    return x + y
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            [two, 10, X],
+            "`predict_step` cannot be called with the 1 tensor of its signature: missing "
+            r"a required argument: 'y'. It is `two\(x, y\)`",
+        ),
+        ([identity, 10, [*X, *X]], "called with the 2 tensors of its signature: too"),
+        (
+            [identity, 10, X, None, None, two, X],
+            "`preprocessing_step` cannot be called with the 1 tensor",
+        ),
+        (
+            [identity, 10, X, None, None, None, None, two],
+            "`postprocessing_step` cannot be called with the 1 tensor of the step before",
+        ),
+        ([identity, 10, X, None, 3], "output_names must be either a string or a list"),
+    ],
+    ids=["few", "many", "before", "after", "names"],
+)
+def test_a_step_takes_what_its_signature_has(tmp_path, arguments, words):
+    """And what is in the folder stays, also if it was to be replaced."""
+    configure()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "note").write_text("mine")
+    step, *others = arguments
+    with pytest.raises(TypeError, match=words):
+        export_single_step(
+            step, str(tmp_path / "model"), *others, purge_export_dir=True
+        )
+    assert (tmp_path / "model" / "note").read_text() == "mine"
+
+
+def test_what_is_exported_and_where_is_named(tmp_path):
+    configure()
+    with pytest.raises(TypeError, match="must be a list of at least one function, got"):
+        export_pipeline(identity, str(tmp_path / "a"), 10, predict_step_signature=X)
+    with pytest.raises(TypeError, match="`export_dir` must be a path, got int 3"):
+        export_single_step(identity, 3, 10, X)
+    with pytest.raises(ValueError, match=r"`predict_step\(\)` must be a tensor, or a"):
+        export_single_step(lambda x: None, str(tmp_path / "a"), 10, X)
+
+
 def test_names_and_folders(tmp_path):
     """As many names as results; a folder that is not empty stays as it is."""
     configure()
