@@ -187,7 +187,7 @@ def _signature_of(
 
 
 def check_called(what: str, step: NestFunction, count: int, origin: str) -> None:
-    """Raises TypeError unless a step can be called with so many tensors.
+    """Raises TypeError unless a step can be called with `count` tensors.
 
     Args:
         what: Name of the argument, for the error.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipufeed.device.flags.flags import use_synthetic_data_for
 from ipufeed.estimators.checkpoints import check_variables
 from ipufeed.estimators.hooks import KeepSessionHook, QueuesHook, StepsHook, for_loops
 from ipufeed.estimators.ipu_run_config import RunConfig
@@ -241,7 +242,17 @@ def _keys(structure: Nest, keys: str | Sequence[str] | None) -> list[str] | None
 def _results(
     loop: Loop, session: Session, kept: KeepSessionHook, most: int | None
 ) -> Iterator[Nest]:
-    """Yields the results of each run; also of one in which the dataset ends."""
+    """Yields the results of each run; also of one in which the dataset ends.
+
+    Raises:
+        ValueError: Before the first run: the outfeeds are synthetic, and have no results.
+    """
+    if use_synthetic_data_for("outfeed"):
+        raise ValueError(
+            "There are no results to evaluate or predict: TF_POPLAR_FLAGS makes the "
+            "outfeeds synthetic. Give --synthetic_data_categories=infeed in place of "
+            "--use_synthetic_data."
+        )
     for _ in itertools.count() if most is None else range(most):
         if session.should_stop():
             return
