@@ -41,7 +41,8 @@ MOST_LOOKED_AT = 16
 BUFFER_BYTES = 64 << 20
 # Classes of arrays, whose objects are leaves: to ask every array for all that a table
 # or a mapping has takes several microseconds, and more of an array of JAX that is new.
-_array_kinds: set[type] = {np.ndarray}
+# With whether `nbytes` is right for all that are not of objects.
+_array_kinds: dict[type, bool] = {np.ndarray: True}
 # At most as many views by shape and dtype: ragged batches have many shapes.
 MOST_VIEWS = 64
 
@@ -75,7 +76,7 @@ def leaves_of(element: Element) -> list[Leaf]:
     if parts is not None:
         return leaves_of(parts)
     if hasattr(kind, "nbytes") and hasattr(kind, "shape"):
-        _array_kinds.add(kind)
+        _array_kinds[kind] = package_of(element) in ("numpy", "jaxlib")
     return [element]
 
 
@@ -128,7 +129,7 @@ def bytes_of(leaf: Leaf) -> int:
         OpaqueError: Their number cannot be determined.
     """
     kind = type(leaf)
-    if kind is np.ndarray and not leaf.dtype.hasobject:
+    if _array_kinds.get(kind) and not leaf.dtype.hasobject:
         return int(leaf.nbytes)
     try:
         size = getattr(leaf, "nbytes", None)
@@ -169,6 +170,8 @@ def bytes_of(leaf: Leaf) -> int:
 
 def leading_of(leaf: Leaf) -> int | None:
     """Returns the first dimension; None for a scalar, a string or a number."""
+    if _array_kinds.get(type(leaf)):
+        return leaf.shape[0] if leaf.shape else None
     shape = shape_of(leaf)
     if shape is not None:
         return shape[0] if shape else None
