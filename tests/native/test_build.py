@@ -124,7 +124,7 @@ if "-MF" in arguments:
 
 
 # Compiled as one unit, as the files of xla/lowering are.
-HEAVY = ("compiler", "ipu_executable", "hlo_text", "xla_compilation")
+HEAVY = ("compiler", "ipu_executable", "ipu_program", "hlo_text", "xla_compilation")
 # Each is one unit, too.
 FOLDERS = (
     *(
