@@ -9,6 +9,7 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 import stat
 import threading
 import time
@@ -340,8 +341,40 @@ def test_a_wait_for_a_lock_can_be_stopped(cache):
 
 
 def test_deleting_files_is_safe_at_any_time(cache, stored):
-    """Also the folder."""
+    """The next lookup is for the program's right to be compiled."""
     stored.unlink()
     slot = cache.find(KEY, DIGEST, never)
     assert isinstance(slot, Slot)
     slot.release()
+
+
+@pytest.mark.parametrize("when", ["before the lookup", "while it compiles"])
+def test_a_deleted_folder_is_made_again(cache, stored, warnings, when):
+    """Users delete the files together with their folder, between any two programs."""
+    if when == "before the lookup":
+        shutil.rmtree(cache.folder)
+    slot = cache.find("b2c3d4", DIGEST, never)
+    if when == "while it compiles":
+        shutil.rmtree(cache.folder)
+
+    path = slot.store(entry())
+    slot.release()
+
+    assert os.listdir(cache.folder) == [path.name]
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+    assert isinstance(cache.find("b2c3d4", DIGEST, never), Entry)
+    assert warnings() == []
+
+
+def test_a_deleted_folder_that_comes_back_as_a_file_is_not_used(
+    cache, stored, warnings
+):
+    """It is checked like at the start, and reported once."""
+    shutil.rmtree(cache.folder)
+    cache.folder.write_text("")
+
+    assert cache.find(KEY, DIGEST, never) is None
+    assert cache.find(KEY, DIGEST, never) is None
+
+    assert len(warnings()) == 1
+    assert "is not a folder" in warnings()[0]

@@ -5,8 +5,8 @@
     Slot: holds <key>.compile_lock --compile--> store() --rename--> <key>.poplar_exec
 
 Processes that start together compile a program once: the second one waits for the lock,
-and finds the file. The cache has no index and never removes files: users may delete them
-at any time. A file is written whole or not at all.
+and finds the file. The cache has no index and never removes files: users may delete them,
+and the folder, at any time. A file is written whole or not at all.
 
 Files that are damaged or untrusted are ignored, with one warning, and replaced after the
 compilation.
@@ -51,11 +51,12 @@ class Slot:
         self._lock = lock
 
     def store(self, entry: Entry) -> Path:
-        """Writes the file, whole or not at all.
+        """Writes the file, whole or not at all; makes the folder if it was deleted.
 
         Raises:
             OSError: The file cannot be written. No part of it remains.
         """
+        _make(self.path.parent)
         write_whole(self.path, pack(entry), mode=0o600)
         return self.path
 
@@ -73,7 +74,8 @@ class Cache:
     """A folder of compiled programs.
 
     Args:
-        folder: The folder; made at the first lookup, with access for this user only.
+        folder: The folder; made at a lookup if it is missing, with access for this user
+            only.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -139,13 +141,13 @@ class Cache:
     def is_usable(self) -> bool:
         """Whether the folder may be trusted; makes it if it is missing."""
         with self._lock:
-            if self._usable is None:
+            if self._usable is None or (self._usable and not self.folder.is_dir()):
                 self._usable = self._prepare()
             return self._usable
 
     def _prepare(self) -> bool:
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(self.folder)
             safety.check_folder(self.folder)
         except safety.UnsafeError as error:
             reason = str(error)
@@ -218,6 +220,11 @@ def cache_folder() -> Path | None:
     """Returns the folder of --executable_cache_path, or None."""
     folder = flags.get_flags().executable_cache_path
     return Path(folder).expanduser() if folder else None
+
+
+def _make(folder: Path) -> None:
+    """Makes a folder, with access for this user only, if it is missing."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _lock_path(path: Path) -> Path:
