@@ -48,26 +48,41 @@ def test_each_program_has_a_number_and_two_stages(tmp_path, monkeypatch):
         assert re.match(r"digraph", path.read_text())
 
 
+BEFORE_PASS = "0000.IPU.after_allocation-finder.before_forward-allocation"
+AFTER_PASS = "0001.IPU.after_forward-allocation.before_hlo-memory-scheduler"
+
+
 @pytest.mark.parametrize(
-    ("passes", "count"),
-    [("forward-allocation", 3), (".*", 3), ("simplif", 2), ("[", 2), (None, 2)],
+    ("passes", "selected"),
+    [
+        ("forward-allocation", [BEFORE_PASS, AFTER_PASS]),
+        (".*", [BEFORE_PASS, AFTER_PASS]),
+        ("allocation-finder", [BEFORE_PASS]),
+        ("memory-sched", [AFTER_PASS]),
+        ("simplif", []),
+        ("[", []),
+        (None, []),
+    ],
 )
-def test_the_last_pass_has_its_file(tmp_path, monkeypatch, passes, count):
-    """The guide's own example; the file is the program as it is at the end."""
-    selected = "" if passes is None else f" --xla_dump_hlo_pass_re={passes}"
-    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path}{selected}")
+def test_the_last_passes_have_their_files(tmp_path, monkeypatch, passes, selected):
+    """The guide's own names: a program before and after each pass that is selected.
 
-    on_ipu(lambda x: tf.tanh(x) * (0.5 + count + len(selected)), tf.ones([3]))
+    The files are the program as it is at the end.
+    """
+    flag = "" if passes is None else f" --xla_dump_hlo_pass_re={passes}"
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path}{flag}")
 
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert len(names) == count
-    if count == 3:
-        last = (
-            "module_0000.0001.IPU.after_forward-allocation.before_hlo-memory-scheduler"
-        )
-        assert names[1] == f"{last}.txt"
-        texts = [(tmp_path / each).read_text() for each in names]
-        assert texts[1] == texts[2] != texts[0]
+    on_ipu(lambda x: tf.tanh(x) * (0.5 + len(selected) + len(flag)), tf.ones([3]))
+
+    texts = {
+        path.name.removeprefix("module_0000.").removesuffix(".txt"): path.read_text()
+        for path in tmp_path.iterdir()
+    }
+    first = "0000.IPU.before_optimizations"
+    last = f"000{2 if AFTER_PASS in selected else 1}.IPU.after_optimizations"
+    assert sorted(texts) == sorted([first, *selected, last])
+    assert texts[first] != texts[last]
+    assert all(texts[each] == texts[last] for each in selected)
 
 
 def drawn(dot):

@@ -5,16 +5,20 @@
 
 0003 is the program's number, unique in the folder and growing. XLA's CPU compiler dumps
 further files there under its own names. Passes of an IPU's compiler do not exist here;
-for one of the last, which the guide names, the program is written as it is at the end,
-if --xla_dump_hlo_pass_re selects that pass:
+for the last ones, which the guide names, the program is written as it is at the end,
+if --xla_dump_hlo_pass_re selects one of the two passes of a file:
 
+    module_0003.0000.IPU.after_allocation-finder.before_forward-allocation.txt
     module_0003.0001.IPU.after_forward-allocation.before_hlo-memory-scheduler.txt
+
+Then `after_optimizations` has the next number.
 
 Source: Graphcore's user guide, "XLA graph file naming".
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -29,7 +33,7 @@ from ipufeed.executable.hlo.text import hlo_dot, hlo_text
 
 NAME = re.compile(r"module_(\d+)\.")
 BEFORE, AFTER = "before_optimizations", "after_optimizations"
-LAST_PASSES = ("forward-allocation", "hlo-memory-scheduler")
+LAST_PASSES = ("allocation-finder", "forward-allocation", "hlo-memory-scheduler")
 _lock = threading.Lock()
 
 
@@ -51,20 +55,19 @@ class DumpOptions:
     passes: str | None = None
     colours: bool = False
 
-    def stages(self) -> list[str]:
-        """Returns the names of the stages that are written, in their order."""
-        names = [BEFORE, AFTER]
+    def stages(self) -> list[tuple[int, str]]:
+        """Returns the stages that are written, in their order: number and name."""
+        names = [(0, BEFORE)]
         try:
-            if self.passes and any(
-                re.search(self.passes, each) for each in LAST_PASSES
-            ):
-                names.insert(1, f"after_{LAST_PASSES[0]}.before_{LAST_PASSES[1]}")
+            for number, (one, other) in enumerate(itertools.pairwise(LAST_PASSES)):
+                if self.passes and any(re.search(self.passes, x) for x in (one, other)):
+                    names.append((number, f"after_{one}.before_{other}"))
         except re.error as error:
             LOGGER.warning(
                 "--xla_dump_hlo_pass_re=%s is not a regular expression: %s.",
                 *(self.passes, error),
             )
-        return names
+        return [*names, (names[-1][0] + 1, AFTER)]
 
 
 def dump_options() -> DumpOptions | None:
@@ -96,7 +99,7 @@ def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
         options.folder.mkdir(parents=True, exist_ok=True)
         optimised = CompiledCode.parse(after).proto if after else b""
         number = _claim(options)
-        for index, stage in enumerate(options.stages()):
+        for index, stage in options.stages():
             module = before if stage == BEFORE else optimised
             if not module:
                 continue
