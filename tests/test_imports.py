@@ -75,7 +75,7 @@ ALLOWED = {
     "executable.tracing": {"executable.program", "device.log", "_native", "render"},
     "executable.report": {
         *("executable.hlo", "executable.program"),
-        *("device.log", "device.system", "_version", "render"),
+        *("device.flags", "device.log", "device.system", "_version", "render"),
         "process_state",
     },
     "executable.compile": {

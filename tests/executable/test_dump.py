@@ -8,6 +8,7 @@ from replicated import on
 from report_programs import on_ipu
 
 from ipufeed.device.program.scopes import ipu_shard
+from ipufeed.executable.program import context
 from ipufeed.executable.report.dump import dump_options
 
 pytestmark = pytest.mark.usefixtures("clean_system")
@@ -178,3 +179,45 @@ def test_a_folder_that_cannot_be_made_is_a_warning(tmp_path, monkeypatch, caplog
 
     assert result.numpy().tolist() == [0.4375] * 2
     assert "cannot be dumped" in caplog.text
+
+
+def test_flags_may_be_in_a_file(tmp_path, monkeypatch):
+    """Like in XLA: text that does not begin with "-" is the file's name."""
+    file = tmp_path / "flags.txt"
+    monkeypatch.setenv("XLA_FLAGS", str(file))
+    assert dump_options() is None  # no such file
+
+    file.write_text(f"--xla_dump_to={tmp_path}/dump\n--xla_dump_hlo_as_dot\n")
+    options = dump_options()
+
+    assert options is not None
+    assert options.folder == tmp_path / "dump"
+    assert (options.dot, options.text) == (True, False)
+
+
+def test_the_key_has_the_flags_of_a_file_without_those_of_dumps(tmp_path, monkeypatch):
+    """A program's code depends on the flags, and not on the file's name."""
+    file = tmp_path / "flags.txt"
+    file.write_text("--xla_dump_to=dump --xla_cpu_enable_fast_math=true\n")
+    monkeypatch.setenv("XLA_FLAGS", str(file))
+
+    assert context._variables()["XLA_FLAGS"] == "--xla_cpu_enable_fast_math=true"
+
+
+@pytest.mark.parametrize(("modules", "count"), [("wanted", 2), (".*", 4), ("[", 0)])
+def test_a_dump_can_be_for_selected_modules(tmp_path, monkeypatch, modules, count):
+    """XLA's --xla_dump_hlo_module_re, which is searched in the module's name."""
+    monkeypatch.setenv(
+        "XLA_FLAGS", f"--xla_dump_to={tmp_path} --xla_dump_hlo_module_re={modules}"
+    )
+
+    def wanted(x):
+        return tf.tanh(x) * (0.5 + len(modules))
+
+    def other(x):
+        return tf.tanh(x) * (0.25 + len(modules))
+
+    on_ipu(wanted, tf.ones([3]))
+    on_ipu(other, tf.ones([3]))
+
+    assert len(list(tmp_path.iterdir())) == count

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from pathlib import Path
 
 # The text of these is part of a compiled program's hash, also if it has no effect.
 HASHED_VARIABLES = (
@@ -51,6 +53,21 @@ def poplar_target_options() -> dict[str, str]:
 def poplar_runtime_options() -> dict[str, str]:
     """Returns POPLAR_RUNTIME_OPTIONS, such as hostSyncTimeout, likewise."""
     return _json_options("POPLAR_RUNTIME_OPTIONS")
+
+
+def xla_flags() -> list[str]:
+    """Returns the flags of XLA_FLAGS, which may also be the name of a file of flags.
+
+    Raises:
+        ValueError: The text has a quotation mark that is not closed.
+    """
+    text = os.environ.get("XLA_FLAGS", "")
+    if text.strip() and not text.lstrip().startswith("-"):
+        try:
+            text = Path(text).read_text()
+        except (OSError, ValueError):
+            return []  # XLA reports it, or reads no flags either
+    return shlex.split(text)
 
 
 def poplar_log_level() -> str:

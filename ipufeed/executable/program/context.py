@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import platform
-import shlex
 from pathlib import Path
 
 from ipufeed import _native
@@ -93,7 +92,7 @@ def _variables() -> dict[str, str]:
 def _xla_flags() -> str:
     """Returns XLA_FLAGS without dump options. XLA reads it once per process."""
     try:
-        words = shlex.split(os.environ.get("XLA_FLAGS", ""))
+        words = environment.xla_flags()
     except ValueError:
         return os.environ["XLA_FLAGS"]
     kept = (word for word in words if not word.lstrip("-").startswith("xla_dump"))

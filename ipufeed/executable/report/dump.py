@@ -19,15 +19,15 @@ Source: Graphcore's user guide, "XLA graph file naming".
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import shlex
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipufeed.device.flags import environment
 from ipufeed.device.log import LOGGER
 from ipufeed.executable.hlo.compiled_code import CompiledCode
+from ipufeed.executable.hlo.hlo import Module
 from ipufeed.executable.hlo.shard_colours import coloured
 from ipufeed.executable.hlo.text import hlo_dot, hlo_text
 
@@ -47,6 +47,7 @@ class DumpOptions:
         dot: Whether to write a graph.
         passes: The regular expression that selects passes, or None.
         colours: Whether nodes of a graph have the colour of their IPU.
+        modules: The regular expression that selects programs by name, or None.
     """
 
     folder: Path
@@ -54,26 +55,22 @@ class DumpOptions:
     dot: bool
     passes: str | None = None
     colours: bool = False
+    modules: str | None = None
 
     def stages(self) -> list[tuple[int, str]]:
         """Returns the stages that are written, in their order: number and name."""
         names = [(0, BEFORE)]
-        try:
-            for number, (one, other) in enumerate(itertools.pairwise(LAST_PASSES)):
-                if self.passes and any(re.search(self.passes, x) for x in (one, other)):
-                    names.append((number, f"after_{one}.before_{other}"))
-        except re.error as error:
-            LOGGER.warning(
-                "--xla_dump_hlo_pass_re=%s is not a regular expression: %s.",
-                *(self.passes, error),
-            )
+        pattern = _pattern("xla_dump_hlo_pass_re", self.passes)
+        for number, (one, other) in enumerate(itertools.pairwise(LAST_PASSES)):
+            if pattern is not None and (pattern.search(one) or pattern.search(other)):
+                names.append((number, f"after_{one}.before_{other}"))
         return [*names, (names[-1][0] + 1, AFTER)]
 
 
 def dump_options() -> DumpOptions | None:
     """Returns the requested dump; None for none, or for stdout, which XLA handles."""
     try:
-        words = shlex.split(os.environ.get("XLA_FLAGS", ""))
+        words = environment.xla_flags()
     except ValueError:
         return None
     flags = {}
@@ -90,12 +87,26 @@ def dump_options() -> DumpOptions | None:
     dot, text = on("xla_dump_hlo_as_dot"), on("xla_dump_hlo_as_text")
     passes = flags.get("xla_dump_hlo_pass_re") or None
     colours = on("xla_hlo_graph_sharding_color")
-    return DumpOptions(Path(folder), text or not dot, dot, passes, colours)
+    modules = flags.get("xla_dump_hlo_module_re") or None
+    return DumpOptions(Path(folder), text or not dot, dot, passes, colours, modules)
+
+
+def _pattern(flag: str, text: str | None) -> re.Pattern[str] | None:
+    """Returns a flag's regular expression, or None; warns about an invalid one."""
+    try:
+        return re.compile(text) if text else None
+    except re.error as error:
+        LOGGER.warning("--%s=%s is not a regular expression: %s.", flag, text, error)
+        return None
 
 
 def dump(options: DumpOptions, before: bytes, after: bytes) -> None:
     """Writes a program before and after XLA's optimisations; warns if that fails."""
     try:
+        if options.modules:
+            pattern = _pattern("xla_dump_hlo_module_re", options.modules)
+            if pattern is None or not pattern.search(Module.parse(before).name):
+                return
         options.folder.mkdir(parents=True, exist_ok=True)
         optimised = CompiledCode.parse(after).proto if after else b""
         number = _claim(options)
