@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ipufeed.queues.xla_errors import own_text
+
 if TYPE_CHECKING:
     from tensorflow.python.framework import errors
 
@@ -24,7 +26,7 @@ def explain_thrown(error: errors.OpError, texts: Iterable[str]) -> None:
         error: The error of a program. Another error than of a function is unchanged.
         texts: The texts of the program's calls of libraries.
     """
-    if not _THROWN.search(error.message):
+    if not _THROWN.search(own_text(error)):
         return
     found = []
     for text in texts:

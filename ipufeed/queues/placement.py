@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ipufeed.queues.xla_errors import own_text
 from ipufeed.tf_types import Dataset, Graph
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ _ON_HOST = re.compile(
 
 def explain_resource(error: errors.OpError) -> None:
     """Adds the remedy to TensorFlow's error about a variable that is not on the IPU."""
-    found = _ON_HOST.search(error.message)
+    found = _ON_HOST.search(own_text(error))
     if found:
         error._message += (
             f"\n{found[1]} is on the host, and the program runs on {found[2]}: create it, "
@@ -163,10 +164,8 @@ def explain_colocation(error: errors.OpError, graph: Graph) -> None:
         error: An error of Session.run; others are unchanged.
         graph: The session's graph.
     """
-    if (
-        "resource edge connects colocation groups with incompatible"
-        not in error.message
-    ):
+    text = "resource edge connects colocation groups with incompatible"
+    if text not in own_text(error):
         return
     for uses in _uses_by_program(graph).values():
         ipu = next(filter(_IPU.search, uses), None)

@@ -70,11 +70,20 @@ _REMEDIES = (
 )
 
 
+def own_text(error: errors.OpError) -> str:
+    """Returns an error's message without the log lines that TensorFlow adds to some.
+
+    These may be of the errors of other programs, which ran before.
+    """
+    return str(error.message).partition("\nRecent warning and error logs:\n")[0]
+
+
 def explain_xla(error: errors.OpError) -> None:
     """Adds the remedy to an error of XLA's compiler; others are unchanged."""
+    message = own_text(error)
     for text, remedy in _REMEDIES:
-        if text.search(error.message):
-            found = _NODE.search(error.message)
+        if text.search(message):
+            found = _NODE.search(message)
             node = f" ({found[1]!r})" if found else ""
             error._message += "\n" + remedy.format(node=node)
             return

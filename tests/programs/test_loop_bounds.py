@@ -9,6 +9,7 @@ from ipufeed.device.program import loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.ops.embedding_ops import embedding_lookup
+from ipufeed.queues.xla_errors import explain_xla
 
 v1 = tf.compat.v1
 
@@ -115,6 +116,21 @@ def test_a_gather_in_a_loop_of_version_1_is_an_error_with_the_remedy(
             tf.errors.InvalidArgumentError, match=r"embedding_ops\.embedding_lookup"
         ):
             session.run(result)
+
+
+def test_log_lines_of_other_programs_choose_no_remedy():
+    """TensorFlow adds lines of the log to the message of some errors."""
+    error = tf.errors.InvalidArgumentError(
+        None,
+        None,
+        "Input and output shapes of loop body do not match: s32[1] vs. s32[3]\n"
+        "\t [[{{node gradients/b_count_2}}]]\n0 derived errors ignored.\n"
+        "Recent warning and error logs:\n"
+        "  XLA compilation requires a fixed tensor list size.",
+    )
+    explain_xla(error)
+    assert "embedding_ops.embedding_lookup" in error.message
+    assert "loops.repeat" not in error.message
 
 
 def test_without_gradients_the_number_is_not_in_the_program(strategy, caplog):
