@@ -108,7 +108,7 @@ def export_single_step(
         return loops.repeat(count, body, [], infeed)
 
     application.__name__ = steps.name
-    return _export(application, steps, folder, output_names)
+    return _export(application, steps, folder, output_names, purge_export_dir)
 
 
 @flags_checked
@@ -207,7 +207,7 @@ def export_pipeline(
         )
 
     application.__name__ = steps.name
-    return _export(application, steps, folder, output_names)
+    return _export(application, steps, folder, output_names, purge_export_dir)
 
 
 def _flat(results: Nest, what: str) -> list[Tensor]:
@@ -270,8 +270,12 @@ def _export(
     steps: Steps,
     folder: Path,
     output_names: str | list[str] | None,
+    purge: bool,
 ) -> NestFunction:
-    """Compiles the application, writes the SavedModel, and returns `predict`."""
+    """Compiles the application, writes the SavedModel, and returns `predict`.
+
+    The content of the folder is deleted, if it may be, when nothing is wrong any more.
+    """
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / f"{steps.name}{compiling.SUFFIX}"
         compiling.experimental_application_compile_op(
@@ -304,7 +308,7 @@ def _export(
 
         model.predict = tf.function(predict, input_signature=steps.taken)
         concrete = model.predict.get_concrete_function()
-        if folder.exists():  # only now, when nothing in the program is wrong
+        if purge and folder.exists():
             shutil.rmtree(folder)
         tf.saved_model.save(
             model, str(folder), signatures={"serving_default": concrete}

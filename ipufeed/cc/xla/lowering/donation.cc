@@ -155,7 +155,6 @@ bool hands_on(const HloInstruction& user) {
     case HloOpcode::kAsyncDone:
     case HloOpcode::kAsyncStart:
     case HloOpcode::kAsyncUpdate:
-    case HloOpcode::kBitcast:
     case HloOpcode::kCall:
     case HloOpcode::kConditional:
     case HloOpcode::kDomain:
@@ -174,11 +173,9 @@ class Donation {
   explicit Donation(xla::HloModule* module)
       : module_(module), root_(module->entry_computation()->root_instruction()) {}
 
-  int donate(const std::vector<VariableUpdate>& updates) {
-    if (!find_last_calls()) return 0;
-    int donated = 0;
-    for (const VariableUpdate& each : updates) donated += donate(each) ? 1 : 0;
-    return donated;
+  void donate(const std::vector<VariableUpdate>& updates) {
+    if (!find_last_calls()) return;
+    for (const VariableUpdate& each : updates) donate(each);
   }
 
  private:
@@ -209,7 +206,7 @@ class Donation {
     return root_->opcode() == HloOpcode::kTuple ? root_->mutable_operand(index) : root_;
   }
 
-  bool donate(const VariableUpdate& update) {
+  void donate(const VariableUpdate& update) {
     HloInstruction* updated = result(update.result);
     HloInstruction* old =
         module_->entry_computation()->parameter_instruction(update.parameter);
@@ -217,17 +214,17 @@ class Donation {
         !xla::Shape::Equal()(updated->shape(), old->shape()) ||
         before_calls_.count(updated) != 0 ||
         (root_ != updated && root_->OperandIndices(updated).size() != 1)) {
-      return false;
+      return;
     }
     HloInstruction* copy = nullptr;
-    if (!find_copy(updated, old, &copy)) return false;
+    if (!find_copy(updated, old, &copy)) return;
     std::vector<HloInstruction*> readers;
-    if (!find_readers(old, updated, copy, &readers)) return false;
-    if (copy == nullptr && !reads_in_place(updated, old)) return false;
+    if (!find_readers(old, updated, copy, &readers)) return;
+    if (copy == nullptr && !reads_in_place(updated, old)) return;
     Set behind = {updated};
     close_over(&behind, successors);
     for (const HloInstruction* each : readers) {
-      if (behind.count(each) != 0) return false;
+      if (behind.count(each) != 0) return;
     }
     const xla::ShapeIndex index = root_->opcode() == HloOpcode::kTuple
                                       ? xla::ShapeIndex({update.result})
@@ -235,10 +232,9 @@ class Donation {
     if (!module_->input_output_alias_config()
              .SetUpAlias(index, update.parameter, {})
              .ok()) {
-      return false;
+      return;
     }
     order(updated, old, copy, readers);
-    return true;
   }
 
   // A fusion that changes some elements of an operand has its result in the memory of
@@ -317,9 +313,9 @@ class Donation {
 
 }  // namespace
 
-int donate_variables(xla::HloModule* module,
-                     const std::vector<VariableUpdate>& updates) {
-  return Donation(module).donate(updates);
+void donate_variables(xla::HloModule* module,
+                      const std::vector<VariableUpdate>& updates) {
+  Donation(module).donate(updates);
 }
 
 }  // namespace ipufeed

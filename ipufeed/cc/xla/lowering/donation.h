@@ -31,8 +31,8 @@ struct VariableUpdate {
 // `updates` where that is safe; the others keep memory of their own. Safe is a new
 // value that each call can precede, and each other reader of the old value, and whose
 // element i depends on no other element of the old value than i (or which changes some
-// elements and keeps the rest). Returns how many there are.
-int donate_variables(xla::HloModule* module,
-                     const std::vector<VariableUpdate>& updates);
+// elements and keeps the rest).
+void donate_variables(xla::HloModule* module,
+                      const std::vector<VariableUpdate>& updates);
 
 }  // namespace ipufeed
