@@ -1,9 +1,16 @@
-"""What the Python loop for other frameworks' loaders costs, against a bare `for`."""
+"""What the Python loop for other frameworks' loaders costs, against a bare `for`.
+
+With the same element again, and with arrays that the loader makes for each element, as
+NumPy's and (where it is installed) JAX's: these are not in the CPU's caches.
+"""
 
 import collections
 import contextlib
+import importlib.util
 import itertools
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,34 +18,60 @@ import numpy as np
 from benchmarks.targets import Row, row
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 
+LIMIT_US = 5
+Elements = Callable[[int], Iterator[Any]]
+
 
 def rows(quick: bool) -> list[Row]:
-    """Measures an element of one array, and of three, given at once."""
+    """Measures elements of one array, of three, and of two new ones."""
     repeats, elements = (3, 20_000) if quick else (11, 200_000)
     array = np.zeros([32], np.float32)
     several = {"image": array, "label": array, "weight": array}
     found = []
     for name, element in (("one array", array), ("three arrays", several)):
+        again = partial(itertools.repeat, element)
         for copy in (False, True):
-            added = [above_bare(element, elements, copy) for _ in range(repeats)]
-            what = f"Python loop for loaders, {name}{', copied' if copy else ''}"
-            is_target = element is array and not copy
+            added = [above_bare(again, elements, copy) for _ in range(repeats)]
+            copied = ", copied" if copy else ""
             found.append(
-                row(
-                    what if is_target else f"    {what}",
-                    "at most" if is_target else "",
-                    5 if is_target else 0,
-                    "us",
-                    added,
-                )
+                _row(f"{name}{copied}", added, name == "one array" and not copy)
             )
+    for name, new in _new_arrays().items():
+        added = [above_bare(new, elements // 20, copy=False) for _ in range(repeats)]
+        found.append(_row(f"two new arrays of {name}", added, is_target=True))
     return found
 
 
-def above_bare(element: Any, elements: int, copy: bool) -> float:
+def _row(what: str, added: list[float], is_target: bool) -> Row:
+    text = f"{'' if is_target else '    '}Python loop for loaders, {what}"
+    if is_target:
+        return row(text, "at most", LIMIT_US, "us", added)
+    return row(text, "", 0, "us", added)
+
+
+def _new_arrays() -> dict[str, Elements]:
+    """Returns generators of `{"image": 2 KiB, "label": 32 numbers}` by their framework."""
+
+    def of_numpy(count: int) -> Iterator[Any]:
+        for number in range(count):
+            image = np.full([32, 16], number, np.float32)
+            yield {"image": image, "label": np.arange(32)}
+
+    found: dict[str, Elements] = {"NumPy": of_numpy}
+    if importlib.util.find_spec("jax"):
+        import jax
+
+        def of_jax(count: int) -> Iterator[Any]:
+            return (jax.device_put(element) for element in of_numpy(count))
+
+        found["JAX"] = of_jax
+    return found
+
+
+def above_bare(elements: Elements, count: int, copy: bool) -> float:
     """Microseconds per element above a loop that drops what it gets."""
     begin = time.perf_counter()
-    collections.deque(itertools.repeat(element, elements), maxlen=0)
+    collections.deque(elements(count), maxlen=0)
     bare = time.perf_counter() - begin
     limits = Limits(
         epochs=0,
@@ -49,9 +82,7 @@ def above_bare(element: Any, elements: int, copy: bool) -> float:
         epoch_per_pass=False,
         copy=copy,
     )
-    consumer = Consumer(
-        lambda: contextlib.nullcontext(itertools.repeat(element, elements)), limits
-    )
+    consumer = Consumer(lambda: contextlib.nullcontext(elements(count)), limits)
     begin = time.perf_counter()
     consumer.run()
-    return (time.perf_counter() - begin - bare) / elements * 1e6
+    return (time.perf_counter() - begin - bare) / count * 1e6

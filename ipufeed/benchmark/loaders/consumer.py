@@ -21,9 +21,7 @@ from dataclasses import dataclass, field
 from ipufeed.benchmark.loaders.leaves import (
     Copies,
     Element,
-    OpaqueError,
-    bytes_of,
-    leading_of,
+    extent_of,
     leaves_of,
 )
 from ipufeed.benchmark.loaders.rows import Rows
@@ -262,11 +260,11 @@ class Consumer:
         samples: int | None = None
         alike = True
         for number, leaf in enumerate(leaves):
-            try:
-                size += bytes_of(leaf)
-            except OpaqueError:
+            extent, leading = extent_of(leaf)
+            if extent is None:
                 counts.opaque += 1
-            leading = leading_of(leaf)
+            else:
+                size += extent
             if number == 0:
                 samples = leading
             elif leading != samples:

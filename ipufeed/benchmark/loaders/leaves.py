@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import math
 import mmap
 import sys
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,7 @@ MOST_LOOKED_AT = 16
 BUFFER_BYTES = 64 << 20
 # Classes of arrays, whose objects are leaves: to ask every array for all that a table
 # or a mapping has takes several microseconds, and more of an array of JAX that is new.
-# With whether `nbytes` is right for all that are not of objects.
+# With whether shape and dtype give the bytes of all that are not of objects.
 _array_kinds: dict[type, bool] = {np.ndarray: True}
 # At most as many views by shape and dtype: ragged batches have many shapes.
 MOST_VIEWS = 64
@@ -56,25 +58,28 @@ def leaves_of(element: Element) -> list[Leaf]:
     kind = type(element)
     if kind in _array_kinds or kind is str or kind in NUMBERS:
         return [element]
+    parts: Iterable[Element] | None = None
     if kind is dict:
-        found: list[Leaf] = []
-        for value in element.values():
-            found += leaves_of(value)
-        return found
-    if kind is tuple or kind is list or isinstance(element, (tuple, list, deque)):
+        parts = element.values()
+    elif kind is tuple or kind is list or isinstance(element, (tuple, list, deque)):
         if kind is list and is_numbers(element):
             return [element]
-        found = []
-        for value in element:
-            found += leaves_of(value)
+        parts = element
+    if parts is not None:
+        found: list[Leaf] = []
+        for part in parts:
+            if type(part) in _array_kinds:
+                found.append(part)
+            else:
+                found += leaves_of(part)
         return found
     if element is None:
         return []
     if is_table(element):
         return list(columns_of_table(element).values())
-    parts = parts_of(element)
-    if parts is not None:
-        return leaves_of(parts)
+    named = parts_of(element)
+    if named is not None:
+        return leaves_of(named)
     if hasattr(kind, "nbytes") and hasattr(kind, "shape"):
         _array_kinds[kind] = package_of(element) in ("numpy", "jaxlib")
     return [element]
@@ -122,6 +127,19 @@ def _is_mapping(element: Element) -> bool:
     )
 
 
+def extent_of(leaf: Leaf) -> tuple[int | None, int | None]:
+    """Returns the leaf's bytes, None if unknown, and its first dimension, if it has one."""
+    if _array_kinds.get(type(leaf)):
+        # Not `nbytes`, which JAX computes in Python from the same two.
+        shape, dtype = leaf.shape, leaf.dtype
+        if not dtype.hasobject:
+            return math.prod(shape) * dtype.itemsize, shape[0] if shape else None
+    try:
+        return bytes_of(leaf), leading_of(leaf)
+    except OpaqueError:
+        return None, leading_of(leaf)
+
+
 def bytes_of(leaf: Leaf) -> int:
     """Returns the leaf's bytes in memory.
 
@@ -129,8 +147,6 @@ def bytes_of(leaf: Leaf) -> int:
         OpaqueError: Their number cannot be determined.
     """
     kind = type(leaf)
-    if _array_kinds.get(kind) and not leaf.dtype.hasobject:
-        return int(leaf.nbytes)
     try:
         size = getattr(leaf, "nbytes", None)
     except Exception:  # of a sparse torch tensor
@@ -170,8 +186,6 @@ def bytes_of(leaf: Leaf) -> int:
 
 def leading_of(leaf: Leaf) -> int | None:
     """Returns the first dimension; None for a scalar, a string or a number."""
-    if _array_kinds.get(type(leaf)):
-        return leaf.shape[0] if leaf.shape else None
     shape = shape_of(leaf)
     if shape is not None:
         return shape[0] if shape else None
