@@ -17,7 +17,8 @@ class QueueStats:
     Attributes:
         name: The queue's id.
         elements: Elements that the program has dequeued (infeed) or enqueued (outfeed).
-        capacity: The ring's capacity in elements.
+        capacity: The ring's capacity in elements: of an infeed `prefetch_depth`, or as
+            many as 256 MiB hold if its elements are larger.
         filled: Elements in the ring now. An infeed's ring that is always empty: the
             dataset is the slower side. Always full: the program is.
         stored_bytes: Bytes of an outfeed's unread results behind the ring. If it grows,

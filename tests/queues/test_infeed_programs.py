@@ -47,6 +47,19 @@ def test_the_prefetch_depth_is_a_bound(depth):
     _ = infeed.deleter
 
 
+def test_the_capacity_counts_the_large_elements_that_are_read_ahead():
+    """256 MiB at most: of elements of 96 MiB two."""
+    element = tf.zeros([96 << 20], tf.uint8)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(element).repeat())
+    _ = infeed.initializer
+    infeed.read_ahead()
+    deadline = time.monotonic() + DEADLOCK_S
+    while infeed.stats().filled < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert infeed.stats().capacity == 2
+    _ = infeed.deleter
+
+
 @pytest.mark.parametrize(
     ("element", "expected"),
     [

@@ -48,6 +48,8 @@ HIGHEST = 3.0
 MOST_STAGES = 30
 # With a lower mean depth in every window, the chart of the queue would be empty.
 LEAST_DEPTH = 0.05
+# The axis of the times between elements ends at least at this multiple of its start.
+LEAST_RANGE = 2.0
 # A chart of at most this width has only short labels next to a line.
 NARROW_PX = 500
 # The AU that MLPerf Storage requires of most of its jobs.
@@ -225,11 +227,13 @@ def histogram_picture(result: JsonObject, width: int) -> str:
         return ""
     if edges != sorted(edges):
         return ""
+    # Times that hardly differ stand in the middle, as a narrow bar.
+    margin = max(1.0, LEAST_RANGE / (edges[-1] / edges[0])) ** 0.5
     axes = Axes(
         "Times between elements: how often each came",
         width,
         250,
-        (edges[0], edges[-1]),
+        (edges[0] / margin, edges[-1] * margin),
         (0.0, max(counts) * 1.35 or 1.0),
         log_x=True,
         top=10,

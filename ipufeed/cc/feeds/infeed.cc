@@ -294,7 +294,7 @@ FeedStats Infeed::stats() const {
   if (feeder_ == nullptr) return stats;
   for (std::size_t i = 0; i < feeder_->rings(); ++i) {
     const ElementFeed& feed = feeder_->feed(i);
-    stats.capacity += static_cast<std::int64_t>(feed.capacity());
+    stats.capacity += static_cast<std::int64_t>(feed.limit());
     stats.filled += static_cast<std::int64_t>(feed.undelivered());
     add(feed.reader_stats(), &stats.device);
     add(feed.writer_stats(), &stats.host);

@@ -278,6 +278,19 @@ def test_a_picture_of_what_is_not_there_is_nothing_or_whole(name, result):
         assert "inf" not in picture
 
 
+def test_equal_times_between_elements_are_a_narrow_bar():
+    """Not one across the whole width, on an axis whose ticks all read the same."""
+    edges = [19_952_600.0, 20_183_700.0]
+    latency = {"histogram": {"edges": edges, "counts": [399]}, "p50": 20e6}
+
+    picture = PICTURES["histogram"]({"latency": latency}, WIDE)
+
+    (bar,) = re.findall(r'<rect[^>]* width="([\d.]+)"', picture)
+    assert float(bar) < WIDE / 20
+    ticks = re.findall(r">([\d.]+ ms)<", picture)
+    assert len(ticks) == len(set(ticks)) > 1
+
+
 def test_an_hours_page_is_small():
     """Half a megabyte would be slow to open, and to send."""
     text = page(result_of(seconds=3600.0, rate=2000.0))
