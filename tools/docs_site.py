@@ -23,7 +23,7 @@ OTHERS = (
     *("tests/cc/standin/README.md", "benchmarks/peers/jobs/README.md"),
     *("examples/README.md",),
 )
-STYLE = Path("docs/site.css")
+STYLE = Path(__file__).with_name("site.css")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -51,7 +51,7 @@ def lay_out() -> None:
         for each in (page, *linked_files(page)):
             (PAGES / each).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / each, PAGES / each)
-    shutil.copyfile(ROOT / STYLE, PAGES / STYLE)
+    shutil.copyfile(STYLE, PAGES / STYLE.name)
 
 
 def main() -> int:

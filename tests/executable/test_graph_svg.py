@@ -72,3 +72,17 @@ def test_arrows_point_down():
     for node in graph_of(module(deep, tf.ones([8, 8])).entry, "program").nodes:
         assert all(id(source) in seen for source in node.sources)
         seen.add(id(node))
+
+
+def test_the_legend_of_a_small_program_is_inside_the_picture():
+    """The last of its words was cut."""
+    picture = draw(module(lambda x: x + 1.0, tf.ones([3])))
+
+    root = ElementTree.fromstring(picture)
+    *_, last = [
+        each
+        for each in root.iter()
+        if each.tag.endswith("text") and each.text == "group"
+    ]
+    letters = 7 * len("group")
+    assert float(last.get("x")) + letters <= float(root.get("width"))

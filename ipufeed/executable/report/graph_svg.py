@@ -53,16 +53,18 @@ class _Drawing:
 def draw(module: Module) -> str:
     """Returns the SVG of a program, with a legend."""
     drawing = _place(graph_of(module.entry, "program"))
-    legend = 34
-    width, height = max(drawing.width, 560) + 2 * PAD, drawing.height + legend + 2 * PAD
+    legend, right = _draw_legend()
+    top = 34 + PAD
+    width = max(drawing.width + 2 * PAD, right)
+    height = drawing.height + top + PAD
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" '
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         'font-family="system-ui, sans-serif" font-size="12">',
         "<title>The compiled program</title>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
-        *_draw_legend(),
-        *_draw_graph(drawing, PAD, legend + PAD),
+        *legend,
+        *_draw_graph(drawing, PAD, top),
         "</svg>",
     ]
     return "\n".join(parts)
@@ -130,7 +132,8 @@ def _middle_of_sources(each: _Placed, placed: dict[int, _Placed]) -> float:
     return sum(source.x + source.width / 2 for source in sources) / len(sources)
 
 
-def _draw_legend() -> list[str]:
+def _draw_legend() -> tuple[list[str], float]:
+    """Returns the legend and where it ends."""
     parts, x = [], float(PAD)
     for kind in KINDS:
         fill, stroke = COLOURS[kind]
@@ -140,7 +143,7 @@ def _draw_legend() -> list[str]:
             f'<text x="{x + 20:.0f}" y="21" fill="#333">{kind}</text>'
         )
         x += 34 + len(kind) * BOLD
-    return parts
+    return parts, x
 
 
 def _draw_graph(drawing: _Drawing, x: float, y: float) -> list[str]:
