@@ -148,8 +148,15 @@ class Flags:
         """
         if isinstance(category, int) and 0 <= category < len(IN_ORDER):
             category = IN_ORDER[category]
-        category = SyntheticDataCategory(category)
-        return self.use_synthetic_data or category in self.categories
+        try:
+            known = SyntheticDataCategory(category)
+        except ValueError:
+            names = ", ".join(repr(each.value) for each in SyntheticDataCategory)
+            raise ValueError(
+                "synthetic_data_category must be a SyntheticDataCategory, one of "
+                f"{names}, or its number, got {category!r}."
+            ) from None
+        return self.use_synthetic_data or known in self.categories
 
     def in_program_hash(self) -> dict[str, bool | int | str]:
         """Returns the flags whose change results in another program, by name.
