@@ -9,10 +9,27 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 from ipufeed.benchmark.loaders.leaves import Element
 from ipufeed.benchmark.loaders.rows import Rows
+
+
+@dataclass(frozen=True)
+class LoopCost:
+    """What the loop takes with the same element again.
+
+    Attributes:
+        elements: How many it took.
+        seconds: For each of them, in the fastest interval.
+        calling: The part of these seconds in which it is about to call the loader, or has
+            just been answered: a run counts it as the loader's.
+    """
+
+    elements: int
+    seconds: float
+    calling: float
 
 
 def calibrate(
@@ -21,12 +38,8 @@ def calibrate(
     seconds: float,
     interval_s: float,
     rows: Rows | None = None,
-) -> tuple[int, float] | None:
-    """Measures the cost of the loop by repeating one element without a loader.
-
-    Returns:
-        Elements, and seconds per element of the fastest interval; None without elements.
-    """
+) -> LoopCost | None:
+    """Measures the cost of the loop by repeating one element; None without two of them."""
     limits = Limits(
         epochs=0,
         elements_per_epoch=0,
@@ -41,17 +54,18 @@ def calibrate(
     )
     consumer.run()
     consumer.finish()
+    counts = consumer.counts
+    elements = counts.elements - 1
+    if elements < 1:
+        return None
+    mean = (counts.last_ns - counts.first_ns) / 1e9 / elements
     times = [
-        (end - start) / 1e9 / elements
-        for elements, _, _, start, end in consumer.counts.epochs[1:]
+        (end - start) / 1e9 / count
+        for count, _, _, start, end in counts.epochs[1:]
         if end - start >= limits.epoch_ns / 2
     ]
-    if not times:
-        counts = consumer.counts
-        if counts.elements < 2:
-            return None
-        times = [(counts.last_ns - counts.first_ns) / 1e9 / (counts.elements - 1)]
-    return consumer.counts.elements - 1, min(times)
+    calling = max(0.0, mean - counts.blocked_ns / 1e9 / elements)
+    return LoopCost(elements, min(times, default=mean), calling)
 
 
 def seconds_in_run(marks: Sequence[tuple[int, ...]]) -> float:

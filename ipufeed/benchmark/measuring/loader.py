@@ -213,12 +213,11 @@ def _calibration_of(
     The larger one is the upper bound.
     """
     counts = consumer.counts
-    found = calibrate(counts.sample, settings.memcpy, CALIBRATION_S, INTERVAL_S, rows)
-    if found is None:
+    cost = calibrate(counts.sample, settings.memcpy, CALIBRATION_S, INTERVAL_S, rows)
+    if cost is None:
         return None
-    elements, seconds = found
-    seconds = max(seconds, seconds_in_run(counts.marks))
-    return Calibration(counts.bytes // counts.elements, elements, seconds)
+    seconds = max(cost.seconds, seconds_in_run(counts.marks) + cost.calling)
+    return Calibration(counts.bytes // counts.elements, cost.elements, seconds)
 
 
 def rule_of(
