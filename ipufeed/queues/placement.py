@@ -24,7 +24,7 @@ _IPU = re.compile(r"/device:IPU(?::(\d+))?", re.IGNORECASE)
 _context: Callable[[], Any] | None = None
 
 
-def _current_device() -> str:
+def current_device() -> str:
     """Returns the device that the scopes assign to a new op; "" for none."""
     eager = _eager_context()
     if not eager.executing_eagerly():
@@ -53,8 +53,18 @@ def _eager_context() -> Any:
 
 
 def _device_of(graph: Graph) -> str:
+    """Returns the device that the graph's scopes give to a new op; "" for none.
+
+    Colocation comes first, as in TensorFlow: tf.gradients and `minimize(...,
+    colocate_gradients_with_ops=True)` of a version 1 graph build each gradient in the
+    scope of its op's colocation, which leaves the scopes of devices.
+    """
     from tensorflow.core.framework import node_def_pb2
 
+    for neighbour in graph._colocation_stack.peek_objs():
+        if neighbour.device:
+            device = str(neighbour.device)
+            return device if "/device:" in device else ""
     node = node_def_pb2.NodeDef()
     for scope in graph._device_function_stack.peek_objs():
         if scope.is_null_merge:
@@ -67,7 +77,7 @@ def _device_of(graph: Graph) -> str:
 
 def current_ordinal() -> int | None:
     """Returns the IPU of a new op; None for the host, or if the scopes name no device."""
-    return _ordinal_of(_current_device())
+    return _ordinal_of(current_device())
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,5 +1,8 @@
 """The recomputation of tf.recompute_grad has the random numbers of the forward."""
 
+import contextlib
+import functools
+
 import numpy as np
 import pytest
 import styles
@@ -7,7 +10,10 @@ import tensorflow as tf
 from helpers import run_python
 
 from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.program.compiler import compile  # noqa: A004 - Graphcore's name
+from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.device.system.seeds import reset_ipu_seed
 from ipufeed.ops.rand_ops import dropout
 from ipufeed.queues import IPUOutfeedQueue
 
@@ -95,6 +101,49 @@ def test_each_iteration_has_its_mask(style):
     for step in range(3):
         assert_one_mask(results[step], gradients[step])
     assert len({each.tobytes() for each in np.asarray(results)}) == 3
+
+
+def by_gradients(y, x, weights):
+    """TensorFlow 2's function, which places each gradient with its op."""
+    return tf.gradients(y, x)[0]
+
+
+def by_minimize(y, x, weights):
+    """The gradient is what the update has subtracted from the weights."""
+    optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+    update = optimizer.minimize(y, colocate_gradients_with_ops=True)
+    with tf.control_dependencies([update]):
+        return ONES - weights.read_value()
+
+
+@pytest.mark.parametrize("place", ["around", "inside", "no compile"])
+@pytest.mark.parametrize("gradient_of", [by_gradients, by_minimize])
+def test_a_gradient_colocated_with_its_op_has_the_mask_and_the_seed(gradient_of, place):
+    """Then it has no device of a scope; other ops have none until `compile` places them."""
+    scope = functools.partial(ipu_scope, "/device:IPU:0")
+    around = contextlib.nullcontext() if place == "inside" else scope()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+
+        def net():
+            weights = tf.compat.v1.get_variable(
+                "w", initializer=ONES, use_resource=True
+            )
+            x = weights * 1.0
+            y = squared(lambda x: tf.nn.dropout(x, 0.5))(x)
+            with scope():
+                y = tf.identity(y)
+            return y, gradient_of(y, x, weights)
+
+        with around:
+            program = net() if place == "no compile" else compile(net, [])
+        found = []
+        for _ in range(2):
+            reset_ipu_seed(7)
+            session.run(tf.compat.v1.global_variables_initializer())
+            found.append(session.run(program))
+    for each in found:
+        assert_one_mask(*each)
+    assert np.array_equal(found[0][0], found[1][0])
 
 
 def test_a_function_in_another_has_one_mask():

@@ -4,13 +4,15 @@ They have a place in the order of the program's queue calls: one that fails hold
 calls after it, and none before it.
 """
 
+import contextlib
+
 import numpy as np
 import pytest
 import styles
 import tensorflow as tf
 from dependence import check_chained, compiled_modules
 
-from ipufeed.device.program import loops
+from ipufeed.device.program import compiler, loops
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUOutfeedQueue
@@ -64,6 +66,35 @@ def test_an_assertion_holds_in_a_branch_that_is_taken():
         assert strategy.run(net, [tf.constant(2.0), tf.constant(True)]).numpy() == 2
         with pytest.raises(tf.errors.InternalError, match=r"failed: .*too large"):
             strategy.run(net, [large, tf.constant(True)])
+
+
+@tf.custom_gradient
+def checks_its_gradient(x):
+    def gradient(dy):
+        with tf.control_dependencies([tf.debugging.assert_less(dy, 10.0)]):
+            return tf.identity(dy)
+
+    return tf.identity(x), gradient
+
+
+@pytest.mark.parametrize("place", ["around", "inside"])
+@pytest.mark.parametrize("gradients", [tf.gradients, tf.compat.v1.gradients])
+def test_an_assertion_holds_in_a_gradient_of_a_version_1_graph(gradients, place):
+    """tf.gradients colocates it with its op, without a scope's device."""
+    scope = ipu_scope("/device:IPU:0")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+
+        def net(x, factor):
+            y = checks_its_gradient(x) * factor
+            with scope if place == "inside" else contextlib.nullcontext():
+                return tf.identity(gradients(y, x)[0])
+
+        x, factor = (tf.compat.v1.placeholder(tf.float32, []) for _ in range(2))
+        with scope if place == "around" else contextlib.nullcontext():
+            result = compiler.compile(net, [x, factor])
+        assert session.run(result, {x: 1.0, factor: 9.0}) == [9.0]
+        with pytest.raises(tf.errors.InternalError, match="failed"):
+            session.run(result, {x: 1.0, factor: 11.0})
 
 
 def test_an_assertion_may_be_mapped_over_a_batch():

@@ -25,7 +25,7 @@ from ipufeed import _native
 from ipufeed.device.program import outside_compilation
 from ipufeed.device.random.recomputed import kept
 from ipufeed.queues import interrupt
-from ipufeed.queues.placement import current_ordinal
+from ipufeed.queues.placement import current_device, current_ordinal
 from ipufeed.tf_types import DType, FuncGraph, NestFunction, Shape, Tensor, TensorLike
 
 _WORD = 2**64
@@ -64,8 +64,17 @@ def mix(number: int) -> int:
 
 
 def on_ipu() -> bool:
-    """Returns whether a new op belongs to an IPU."""
-    return not _on_host.get() and current_ordinal() is not None
+    """Returns whether a new op belongs to an IPU.
+
+    One without a device does if it is of a program of `ipu_compiler.compile`, which places
+    it when the computation has been built.
+    """
+    if _on_host.get():
+        return False
+    if current_ordinal() is not None:
+        return True
+    building = outside_compilation.current_program()
+    return building is not None and not building.traced and not current_device()
 
 
 def _program() -> tuple[object, list[FuncGraph]]:
