@@ -30,6 +30,8 @@ from ipufeed.tf_patches import (
     asserts,
     generator_state,
     host_datasets,
+    projective,
+    resize_gradient,
     vectorized_map,
 )
 from ipufeed.tf_types import Operation, Tensor
@@ -46,11 +48,8 @@ def _join_processes(count: int, index: int) -> None:
 def _extend_keras() -> None:
     """Patches the Keras in use to run models on IPUs."""
     from ipufeed.keras.install import install
-    from ipufeed.tf_patches import projective, resize_gradient
 
     install()
-    projective.install(on_ipu)
-    resize_gradient.install(on_ipu)
 
 
 def _reduce_over_replicas(value: Tensor, mean: bool) -> Tensor:
@@ -97,6 +96,8 @@ def connect() -> None:
     asserts.install(on_ipu, _build_check, _last_token)
     host_datasets.install(on_ipu)
     generator_state.install()
+    projective.install(on_ipu)
+    resize_gradient.install(on_ipu)
     plain_loops.install()
     host_calls.set_loader(_load_host_functions)
     strategy.hooks.extend_keras = _extend_keras

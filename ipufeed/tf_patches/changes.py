@@ -175,7 +175,7 @@ CHANGES = {
     ),
     "tensorflow.python.ops.gen_image_ops.resize_nearest_neighbor_grad": Change(
         "becomes sums in a program for an IPU, since XLA does not have it",
-        *("tf_patches.resize_gradient", "tests/keras/test_legacy_strategies.py"),
+        *("tf_patches.resize_gradient", "tests/ops/test_resize_gradients.py"),
     ),
     "tensorflow._api.v2.raw_ops.*": Change(
         "builds tf.raw_ops' random ops so that they draw the device's seeds, on an IPU",
