@@ -146,6 +146,31 @@ def test_a_gradient_colocated_with_its_op_has_the_mask_and_the_seed(gradient_of,
     assert np.array_equal(found[0][0], found[1][0])
 
 
+def nested(drop):
+    return tf.recompute_grad(lambda x: squared(drop)(x) * tf.round(drop(x) / 2))
+
+
+@pytest.mark.parametrize("style", ["eager", "function", "version 1"])
+@pytest.mark.parametrize("function", [squared, nested])
+def test_a_gradient_outside_of_the_scope_has_the_mask(function, style):
+    """TensorFlow's dropout of the IPU, computed again on the host."""
+    dropped = function(lambda x: tf.nn.dropout(x, 0.5))
+
+    def placed(x):
+        with tf.device("/device:IPU:0"):
+            return dropped(x)
+
+    if style == "version 1":
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            x = tf.constant(ONES)
+            y = placed(x)
+            found = session.run([y, tf.compat.v1.gradients(y, x)[0]])
+    else:
+        run = tf.function(with_gradient) if style == "function" else with_gradient
+        found = run(placed)
+    assert_one_mask(*found)
+
+
 def test_a_function_in_another_has_one_mask():
     """The outer recomputation computes the inner function again, and its gradient."""
     inner = squared(dropout)

@@ -91,7 +91,8 @@ def _rewriting(rewritten: NestFunction) -> Callable[[NestFunction], NestFunction
     def change(original: NestFunction) -> NestFunction:
         @functools.wraps(original)
         def build(*arguments: Any, **keywords: Any) -> Nest:
-            chosen = rewritten if random_ops.on_ipu() else original
+            is_drawn = recomputed.draws(random_ops.on_ipu)
+            chosen = rewritten if is_drawn else original
             return chosen(*arguments, **keywords)
 
         return build
@@ -179,7 +180,7 @@ def _of_device(method: Callable[..., Any]) -> NestFunction:
         import tensorflow as tf
 
         kept = method(self, *arguments, **keywords)
-        if not (tf.is_tensor(kept) and random_ops.on_ipu()):
+        if not (tf.is_tensor(kept) and recomputed.draws(random_ops.on_ipu)):
             return kept
         # Keras's conversion of its seeds to int32.
         own = tf.cast(tf.math.floormod(kept, tf.int32.max - 1), tf.int32)

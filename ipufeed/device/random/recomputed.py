@@ -5,7 +5,8 @@
     gradient of y           calls f again: it gets the kept seeds, in the same order
 
 TensorFlow calls f twice, and each call would draw its own: the gradient would be that of
-another mask than the result's. Only the seeds are kept between the two calls.
+another mask than the result's. Only the seeds are kept between the two calls, and which
+operations have drawn them: the gradient may be built outside of the scope of the IPU.
 
 Threads: any; the seeds belong to a call of g, in its context.
 """
@@ -30,8 +31,19 @@ class _Kept:
         # Of the function around this one, which is computed again as a whole.
         self._outer = _kept.get()
         self._seeds: list[Tensor] = []
+        # Of each random operation: whether its seed is the device's.
+        self._answers: list[bool] = []
         self._is_complete = False
-        self._used = 0
+        self._used = self._asked = 0
+
+    def draws(self, on_ipu: Callable[[], bool]) -> bool:
+        """Returns whether the next random operation has a seed of the device."""
+        self._asked += 1
+        if self._is_complete and self._asked <= len(self._answers):
+            return self._answers[self._asked - 1]
+        answer = on_ipu() if self._outer is None else self._outer.draws(on_ipu)
+        self._answers.append(answer)
+        return answer
 
     def next(self, draw: Callable[[], Tensor]) -> Tensor:
         """Draws a seed in the first call of the function; returns it in the others.
@@ -63,7 +75,7 @@ class _Kept:
     @contextlib.contextmanager
     def calling(self) -> Iterator[None]:
         """Context of one call of the function."""
-        self._used = 0
+        self._used = self._asked = 0
         token = _kept.set(self)
         try:
             yield
@@ -89,6 +101,18 @@ def kept(draw: Callable[[], Tensor]) -> Tensor:
     """Returns a new seed; where tf.recompute_grad computes again, that of the forward."""
     seeds = _kept.get()
     return draw() if seeds is None else seeds.next(draw)
+
+
+def draws(on_ipu: Callable[[], bool]) -> bool:
+    """Returns whether a random operation has a seed of the device.
+
+    Where tf.recompute_grad computes again, the answer is that of the forward.
+
+    Args:
+        on_ipu: Whether a new operation is on an IPU.
+    """
+    seeds = _kept.get()
+    return on_ipu() if seeds is None else seeds.draws(on_ipu)
 
 
 @functools.cache
