@@ -13,7 +13,7 @@ Keras 3 has no layers for version 1 graphs. TensorFlow keeps its former ones in
 tensorflow.python.layers, without public names, and cells in tensorflow.python.ops.
 Functions of losses have the names of Keras 2 in keras.losses, and not in tf.keras; what was
 experimental there has another place.
-tf_keras has all of these.
+tf_keras has all of these but `mixed_precision.experimental`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,11 @@ CELLS = {
     ),
 }
 NORMS = ("BatchNormalization", "batch_normalization")
-# What tf.keras is with Keras 3: a module of two names, the second one by its import.
-TF_KERAS, PUBLIC = "keras._tf_keras.keras", "tensorflow.keras"
+# What tf.keras is: a module of Keras 3 or of tf_keras, which programs import as PUBLIC.
+KERAS_3, KERAS_2 = "keras._tf_keras.keras", "tf_keras.api._v2.keras"
+PUBLIC = "tensorflow.keras"
+# Its modules that get names.
+CHANGED = ("layers", "losses", "metrics", "mixed_precision")
 # Of tf.keras.losses and tf.keras.metrics.
 FUNCTIONS = (
     *("kl_divergence", "log_cosh", "mean_absolute_error", "mean_squared_error"),
@@ -84,8 +87,9 @@ def restore() -> None:
     """Restores the names that are missing. Idempotent."""
     _restore_layers()
     # TensorFlow has imported Keras, if it is installed.
-    if not is_legacy() and TF_KERAS in sys.modules:
-        _restore_keras(sys.modules[TF_KERAS])
+    tf_keras = sys.modules.get(KERAS_2 if is_legacy() else KERAS_3)
+    if tf_keras is not None:
+        _restore_keras(tf_keras)
 
 
 def _version_1_modules() -> tuple[types.ModuleType, types.ModuleType]:
@@ -152,30 +156,48 @@ def _of_tf_keras(name: str) -> Callable[..., Any]:
 
 
 def _restore_keras(tf_keras: types.ModuleType) -> None:
+    public = importlib.import_module(PUBLIC)
+    for name in CHANGED:
+        # Otherwise an import makes a second module of it, without the names.
+        sys.modules.setdefault(f"{PUBLIC}.{name}", getattr(tf_keras, name))
     for kind in ("losses", "metrics"):
-        public, source = (
-            getattr(tf_keras, kind),
-            importlib.import_module("keras.losses"),
-        )
-        for name in FUNCTIONS:
-            if not hasattr(public, name):
-                replace(public, name, getattr(source, name))
+        for module in getattr(tf_keras, kind), sys.modules[f"{PUBLIC}.{kind}"]:
+            for name in FUNCTIONS:
+                if not hasattr(module, name):
+                    source = importlib.import_module("keras.losses")
+                    replace(module, name, getattr(source, name))
     for path, names in EXPERIMENTAL.items():
-        parent, _, last = path.partition("experimental")
-        added = package = types.ModuleType(f"{TF_KERAS}.{path}", "Names of Keras 2.")
-        if last:  # a module in `experimental`
-            package = types.ModuleType(added.__name__.removesuffix(last))
-            package.__path__ = []
-            setattr(package, last.removeprefix("."), added)
-        for name, place in names.items():
-            setattr(added, name, _found(tf_keras, place))
-        for top in TF_KERAS, PUBLIC:
-            owner = _found(importlib.import_module(top), parent.removesuffix("."))
+        parent = path.partition("experimental")[0].removesuffix(".")
+        owners = [_found(tf_keras, parent), _found(public, parent)]
+        if parent:
+            owners.append(sys.modules[f"{PUBLIC}.{parent}"])
+        if all(hasattr(owner, "experimental") for owner in owners):
+            continue
+        package, added = _experimental(tf_keras, path, names)
+        for owner in owners:
             if not hasattr(owner, "experimental"):
                 replace(owner, "experimental", package)
+        for top in tf_keras.__name__, PUBLIC:
             for each in package, added:  # for `from tensorflow.keras... import`
-                name = each.__name__.replace(TF_KERAS, top, 1)
+                name = each.__name__.replace(tf_keras.__name__, top, 1)
                 sys.modules.setdefault(name, each)
+
+
+def _experimental(
+    tf_keras: types.ModuleType, path: str, names: dict[str, str]
+) -> tuple[types.ModuleType, types.ModuleType]:
+    """Returns a module `experimental`, and the one that has the names: it, or in it."""
+    last = path.partition("experimental")[2]
+    added = package = types.ModuleType(
+        f"{tf_keras.__name__}.{path}", "Names of Keras 2."
+    )
+    if last:
+        package = types.ModuleType(added.__name__.removesuffix(last))
+        package.__path__ = []
+        setattr(package, last.removeprefix("."), added)
+    for name, place in names.items():
+        setattr(added, name, _found(tf_keras, place))
+    return package, added
 
 
 def _found(module: Any, path: str) -> Any:

@@ -10,13 +10,13 @@ from helpers import DEADLOCK_S, ROOT
 pytestmark = pytest.mark.process
 
 
-def run(folder, code):
+def run(folder, code, launcher=("-m", "ipufeed.run")):
     """Runs the code in a new process, which has not imported TensorFlow."""
     path = folder / "program.py"
     path.write_text(code)
     kept = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.run(
-        [sys.executable, "-m", "ipufeed.run", str(path)],
+        [sys.executable, *launcher, str(path)],
         capture_output=True,
         text=True,
         timeout=DEADLOCK_S,
@@ -60,3 +60,36 @@ def test_a_program_may_import_ipufeed_first(tmp_path, first):
     )
 
     assert (done.stdout, done.stderr) == ("True\nqueues/__init__.py\n", "")
+
+
+# An import of a module of tf.keras, whatever a program has imported of it before.
+IMPORTS_OF_KERAS_2 = """
+from tensorflow.keras.layers import Dense
+from tensorflow.keras.mixed_precision import experimental as mixed_precision
+from tensorflow.keras.losses import mean_squared_error
+from tensorflow.keras.metrics import mean_absolute_error
+import tensorflow as tf
+from tensorflow import keras
+from tensorflow.keras import layers
+
+mixed_precision.set_policy(mixed_precision.Policy("mixed_float16"))
+for module in keras, tf.keras:
+    print(module.mixed_precision.experimental.global_policy().name)
+print(layers.experimental.preprocessing.Rescaling is layers.Rescaling)
+print(keras.losses.mean_squared_error is mean_squared_error)
+print(keras.metrics.mean_absolute_error is mean_absolute_error)
+"""
+
+
+@pytest.mark.parametrize("legacy", ["0", "1"], ids=["keras", "tf_keras"])
+@pytest.mark.parametrize("launcher", [(), ("-m", "ipufeed.run")], ids=["own", "run"])
+def test_names_of_keras_2_are_found_by_each_import(tmp_path, legacy, launcher):
+    """Also where `tensorflow.keras.losses` is imported before `compat.install`."""
+    start = f"import os; os.environ['TF_USE_LEGACY_KERAS'] = '{legacy}'"
+    if not launcher:
+        start += "\nimport tensorflow.keras.losses"
+        start += "\nimport ipufeed.compat; ipufeed.compat.install()"
+    done = run(tmp_path, start + IMPORTS_OF_KERAS_2, launcher)
+
+    expected = [*["mixed_float16"] * 2, *["True"] * 3]
+    assert done.stdout.split() == expected, done.stderr
