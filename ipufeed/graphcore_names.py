@@ -126,6 +126,7 @@ MODULES: dict[str, dict[str, str]] = {
         "Average Sum allgather allreduce broadcast init is_initialized local_rank "
         "local_size rank shutdown size",
     ),
+    "horovod.ipu_horovod_strategy": _at(_STRATEGIES, "IPUHorovodStrategy"),
     "horovod.ipu_multi_replica_strategy": _at(_STRATEGIES, "IPUMultiReplicaStrategy"),
     "horovod.popdist_strategy": _at(_STRATEGIES, "PopDistStrategy"),
     "ipu_estimator": _at("estimators.ipu_estimator", "IPUEstimator IPUEstimatorSpec"),

@@ -183,7 +183,8 @@ class PopDistStrategy(IPUStrategyV1):
         return config
 
 
-IPUMultiReplicaStrategy = PopDistStrategy
+# Its names in older releases.
+IPUHorovodStrategy = IPUMultiReplicaStrategy = PopDistStrategy
 
 
 def _check_workers(cluster_resolver: Any) -> None:

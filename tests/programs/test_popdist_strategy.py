@@ -221,6 +221,8 @@ def test_alone_a_strategy_is_that_of_one_process(monkeypatch):
     assert "IPU" in variable.device
     for place in ("horovod.popdist_strategy", "distributed.popdist_strategy"):
         assert compat.submodule(place).PopDistStrategy is PopDistStrategy
+    older = compat.submodule("horovod.ipu_horovod_strategy").IPUHorovodStrategy
+    assert older is PopDistStrategy
     assert issubclass(IPUMirroredVariable, tf.Variable)
     assert issubclass(IPUDistributedVariable, tf.Variable)
 
