@@ -12,7 +12,7 @@ from ipufeed.errors import DamagedFileError, SourceError
 from ipufeed.sources.record_scan import FORMATS, Scan, scan_file
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
-# What TensorFlow 2.21 does with each fault; tests/sources/test_tensorflow.py tries it.
+# What TensorFlow 2.21 does with each fault (tests/sources/test_record_files.py).
 TENSORFLOW = {
     "truncated header": "ends there without an error, as if the file were whole",
     "truncated data": "fails there, with the offset but not the file",

@@ -38,7 +38,7 @@ SET_AT_START = (
 NOT_AT_START = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
 OUR_FOLDERS = {str(HERE.parents[1]), str(HERE.parent), str(HERE)}
 MOST_SERVERS = 4
-# What our commands set it to while they import TensorFlow, unless it is set (_hush.py).
+# What our commands set it to while they import TensorFlow (_quiet_import.py).
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 LEVELS = {"ipufeed.run": "1", "ipufeed.benchmark": "3", "ipufeed.executable": "3"}
 PR_SET_CHILD_SUBREAPER = 36

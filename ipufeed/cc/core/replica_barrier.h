@@ -143,7 +143,7 @@ class ReplicaBarrier {
                  Patience&& patience, Attendance* attendance) IPUFEED_REQUIRES(mutex_) {
     while (phase_ == Phase::kGathering) {
       if (is_behind(member)) {
-        *attendance = look(member);
+        *attendance = attendance_of(member);
         return Outcome::kEnded;
       }
       if (here_ == members() && is_level()) {
@@ -179,7 +179,7 @@ class ReplicaBarrier {
   }
 
   // From the member's view: one that is in a later run is absent.
-  Attendance look(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
+  Attendance attendance_of(std::size_t member) const IPUFEED_REQUIRES(mutex_) {
     Attendance found;
     for (std::size_t m = 0; m < members(); ++m) {
       const bool ended = runs_[m] > runs_[member];

@@ -94,7 +94,7 @@ class Outfeed final : public Leased {
   // as the step `own_step`. For kLast; fails if there was none since the last call, or
   // the program has not ended until the deadline (DeadlineExceeded), and does not take
   // it if `accept` refuses its signature. stopped: see Feed; wake_last() makes the
-  // waiter look.
+  // waiter check it.
   absl::Status last(std::int64_t own_step, std::int64_t deadline_ns,
                     const std::atomic<bool>& stopped,
                     const std::function<absl::Status(const ResultSignature&)>& accept,

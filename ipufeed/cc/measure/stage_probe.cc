@@ -56,7 +56,7 @@ ProbeCounters::Live* ProbeCounters::begin(NodePtr probe) {
 
 void ProbeCounters::end(Live* live) {
   MutexLock lock(mutex_);
-  look(*live, &past_);
+  add_model(*live, &past_);
   live_.erase(std::remove_if(live_.begin(), live_.end(),
                              [live](const auto& one) { return one.get() == live; }),
               live_.end());
@@ -81,13 +81,13 @@ void ProbeCounters::leave(std::int64_t start_ns, std::int64_t end_ns,
 ProbeReading ProbeCounters::read() {
   MutexLock lock(mutex_);
   ProbeReading sum = past_;
-  for (const auto& live : live_) look(*live, &sum);
+  for (const auto& live : live_) add_model(*live, &sum);
   past_.buffered_bytes = sum.buffered_bytes;  // the most so far
   sum.wall_ns += calls_ * now_ns() - started_ns_;
   return sum;
 }
 
-void ProbeCounters::look(const Live& live, ProbeReading* sum) {
+void ProbeCounters::add_model(const Live& live, ProbeReading* sum) {
   if (live.probe == nullptr) return;
   for (const auto& step : live.probe->inputs()) {
     sum->model_ns += step->processing_time();

@@ -4,14 +4,13 @@
 // request of its output it measures the time and the CPU time until the element is
 // available:
 //
-//     incl(s) = what step s and all below it take of the thread that asks
-//     self(s) = incl(s) - incl(its inputs)           for a step that runs in that
-//     thread
+//     incl(s) = what step s and all below it take of the requesting thread
+//     self(s) = incl(s) - incl(its inputs)           for a step of that thread
 //
 // A step with threads of its own (prefetch, parallel map) only makes the requesting
 // thread wait; the times of its functions are in AUTOTUNE's model, which is read along
 // with the probe. Datasets that its function makes (parallel interleave) have a
-// probe inside the function: several iterators then ask at a time.
+// probe inside the function: several iterators then request elements at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,9 @@
 
 namespace ipufeed {
 
-// What ipufeed_probe_read fills in, in this order; PROBE_FIELDS in stage_run.py has the
-// same. Times are nanoseconds; sums over all iterators that the probe's dataset had.
+// What ipufeed_probe_read fills in, in this order; PROBE_FIELDS in
+// benchmark/stages/probe_run.py has the same. Times are nanoseconds; sums over all
+// iterators that the probe's dataset had.
 struct ProbeReading {
   std::int64_t elements = 0;
   std::int64_t wall_ns = 0;    // from request to element, the running call included
@@ -59,7 +59,8 @@ class ProbeCounters {
   ProbeReading read();
 
  private:
-  static void look(const Live& live, ProbeReading* sum);
+  // Adds what AUTOTUNE's model has measured of the step below.
+  static void add_model(const Live& live, ProbeReading* sum);
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Live>> live_ IPUFEED_GUARDED_BY(mutex_);

@@ -46,7 +46,7 @@ class Tally {
     run_->bytes.store(out_->bytes, std::memory_order_relaxed);
   }
 
-  // The first element has been counted. A look follows.
+  // The first element has been counted. sample() follows.
   void start_steady() {
     out_->first_ns = out_->last_ns;
     run_->first_ns.store(out_->first_ns, std::memory_order_relaxed);

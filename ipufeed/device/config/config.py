@@ -70,7 +70,7 @@ class IPUConfig(Category):
             two IPUs, [1, 2] two devices. Default: []; if `select_ipus` is empty too, one
             device of one IPU.
         select_ipus: Hardware ID of each virtual device; 0 to 15 are single IPUs, 16 to
-            30 groups of them (device/topology.py). Default: [].
+            30 groups of them (device/system/topology.py). Default: [].
         selection_order: The assignment of a device's IPUs to shards. Default: AUTO.
         allow_recompute: Recompute activations instead of storing them. Default: False.
         compilation_poplar_options: Options of the engine, by name. Default: none.

@@ -24,7 +24,7 @@ from ipufeed.executable.program.program import Program
 from ipufeed.render.terminal_text import enumeration, named
 from ipufeed.render.units import counted
 
-# Target of the call of a pipeline's stages on other IPUs: cc/xla/calls/pipeline_calls.h.
+# Target of the call of a pipeline's stages on other IPUs: cc/xla/calls/names.h.
 PIPELINE_CALL = "ipufeed_pipeline"
 # Kinds of causes that a changed value of an argument that XLA must know can have.
 FROM_VALUES = ("shape", "constant", "loop count", "attribute", "structure")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ipufeed.checks import check_flags
 from ipufeed.keras.layers.basic import one_seed
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 from ipufeed.tf_patches.frozen_keras import is_legacy
-from ipufeed.tf_types import Config, DType, Nest, Tensor
+from ipufeed.tf_types import Config, Nest, Tensor
 
 RECURRENT = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
 ACTIVATIONS = (*RECURRENT, "relu")
@@ -72,10 +73,10 @@ class _Popnn:
         results = super().call(  # type: ignore[misc]
             sequences, initial_state=initial_state, mask=mask, training=training
         )
-        own: DType = self
-        if not self.has_time_first or not own.return_sequences:
+        layer: Any = self  # the attributes are those of Keras's class, the second base
+        if not self.has_time_first or not layer.return_sequences:
             return results
-        if not own.return_state:
+        if not layer.return_state:
             return _swapped(results)
         return [_swapped(results[0]), *results[1:]]
 

@@ -164,7 +164,7 @@ def pipeline(
             allow this number of mini-batches (`schedules.refusal`).
         tf.errors.InternalError: When the program is compiled: its number of IPUs, the
             power of two that holds `device_mapping`, does not divide that of the device. A
-            device with a multiple of them runs replicas (device/replication.py).
+            device with a multiple of them runs replicas (device/program/replication.py).
         tf.errors.OutOfRangeError: When it runs: the dataset has ended. The failed
             execution updates no weights.
 
