@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import tensorflow as tf
+from tensorflow.python.ops import gen_script_ops, script_ops
+
 from ipufeed.tf_patches.changes import add_entry
 from ipufeed.tf_types import Spec, Tensor
 
@@ -67,9 +70,6 @@ def _text(value: Tensor) -> str:
 
 def build(token: str, inputs: list[Tensor], specs: list[Spec]) -> list[Tensor]:
     """Builds the operation of a token, whose results have these tf.TensorSpecs."""
-    import tensorflow as tf
-    from tensorflow.python.ops import gen_script_ops
-
     with tf.device("/device:CPU:0"):
         results = gen_script_ops.py_func(
             input=inputs, token=token, Tout=[spec.dtype for spec in specs]
@@ -81,7 +81,5 @@ def build(token: str, inputs: list[Tensor], specs: list[Spec]) -> list[Tensor]:
 
 def install() -> None:
     """Registers the functions for the graphs of this process."""
-    from tensorflow.python.ops import script_ops
-
     for token, function in _FUNCTIONS.items():
         add_entry(_TOKENS, script_ops._py_funcs._funcs, token, function)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.tf_types import Spec
 
@@ -51,8 +53,6 @@ class Feed:
     @property
     def spec(self) -> Spec:
         """The tf.TensorSpec."""
-        import tensorflow as tf
-
         dtype = tf.dtypes.as_dtype(self.shape.element_type)
         return tf.TensorSpec(self.shape.dimensions, dtype, self.name)
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
+from tensorflow.core.function.polymorphism import function_type
+from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
     OptionalXlaContext,
@@ -113,8 +115,6 @@ def _refuse_unknown_shapes(specs: list[tf.TensorSpec], what: str) -> None:
 
 def _current_ordinal() -> int:
     """Returns the IPU of the scope around the call, else 0."""
-    from tensorflow.python.eager import context
-
     if tf.executing_eagerly():
         names = [context.context().device_name]
     else:
@@ -295,8 +295,6 @@ def _streamed_feeds(queues: list[Queue], kind: str) -> list[Feed]:
 
 def _make_function(graph: FuncGraph) -> FuncGraph:
     """Makes a ConcreteFunction of a graph."""
-    from tensorflow.core.function.polymorphism import function_type
-
     kind = function_type.from_structured_signature(
         graph.structured_input_signature,
         graph.structured_outputs,

@@ -8,6 +8,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
+
 from ipufeed import _native
 from ipufeed._entry_points import ON_FIRST_USE
 from ipufeed.device import log
@@ -93,8 +97,6 @@ def _synthetic_tensor(dtype: DType, shape: Shape) -> Tensor:
     Random values have a fixed seed and are computed once per program: in each iteration
     they would add time that is not the program's.
     """
-    import tensorflow as tf
-
     initializer = flags.get_flags().initializer
     kind = initializer.kind
     if kind is InitializerKind.NONE:
@@ -202,9 +204,6 @@ def install() -> None:
     on_seed(_set_seed)
     patches.install()
     _set_ipus()  # of a system configured before the import
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import ops
-
     for owner in (context.Context, ops.Graph):
         replace(owner, "device", _refuse_wrong_ordinals(owner.device))
     device_hooks.default_ordinal = default_ordinal

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.checks.arguments import check_data, check_training
 from ipufeed.keras.checks.arrays import check_arrays, check_end
@@ -227,8 +229,6 @@ def predict(
     Returns:
         The concatenated outputs of all steps, as NumPy arrays.
     """
-    import tensorflow as tf
-
     kit = state.kit
     _refuse("predict", kit, others)
     check_data(x, {"batch_size": batch_size}, {"steps": steps})
@@ -261,8 +261,6 @@ def predict(
 
 def _joined(state: ModelState, rows: Nest, has_steps: bool) -> Nest:
     """Joins outputs [(steps,) (replicas,) batch, ...] to one batch."""
-    import tensorflow as tf
-
     several = state.replicas() > 1
     kinds = ReplicatedMetricReductionMethod
     reduced = several and state.metric_reduction in (kinds.SUM, kinds.MEAN)
@@ -293,8 +291,6 @@ def _prepare(
     argument: str = "steps",
 ) -> Feed:
     """Checks the data, and creates all variables."""
-    import tensorflow as tf
-
     if model.run_eagerly or tf.config.functions_run_eagerly():
         raise RuntimeError(EAGERLY)
     check_end(arguments["x"], steps, argument)

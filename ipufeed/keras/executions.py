@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from ipufeed.device.program.strategy import IPUStrategyV1
 from ipufeed.keras.feed import Feed
 from ipufeed.keras.programs import AnyProgram, Execute, program_of
@@ -70,8 +72,6 @@ def run_epoch(epoch: Epoch) -> list[Nest]:
         Exception: The program, the dataset or a callback failed; the feed and the outfeed
             remain usable.
     """
-    import tensorflow as tf
-
     with epoch.state.kit.training(epoch.model, epoch.mode):
         try:
             return _run_epoch(epoch)
@@ -152,8 +152,6 @@ def _executions(epoch: Epoch) -> Iterator[int]:
 
 def _take(epoch: Epoch, program: AnyProgram) -> Nest:
     """Reads the results of an execution: all for predict, else the last."""
-    import tensorflow as tf
-
     outfeed, steps = program.outfeed, program.rows(epoch.feed.steps.execution)
     several = epoch.replicas > 1
     if device_hooks.synthetic_outfeed() or not device_hooks.runs_programs():
@@ -176,8 +174,6 @@ def _take(epoch: Epoch, program: AnyProgram) -> Nest:
 
 def _of_replicas(epoch: Epoch, program: AnyProgram, results: Nest) -> Nest:
     """Reduces [replicas, *shape] to the last replica's values, or by the method."""
-    import tensorflow as tf
-
     method = epoch.state.metric_reduction
     return tf.nest.map_structure(
         lambda rows: rows[-1] if program.reduces else reduce_on_host(method, rows),
@@ -188,8 +184,6 @@ def _of_replicas(epoch: Epoch, program: AnyProgram, results: Nest) -> Nest:
 def _run_asynchronously(
     epoch: Epoch, program: AnyProgram, execute: Execute
 ) -> list[Nest]:
-    import tensorflow as tf
-
     reader = _Reader(epoch, program)
     ran = 0
     try:
@@ -228,8 +222,6 @@ class _Reader(threading.Thread):
 
     def run(self) -> None:
         """Reads results until the thread must end."""
-        import tensorflow as tf
-
         try:
             while not self._done():
                 try:
@@ -253,8 +245,6 @@ class _Reader(threading.Thread):
         try:
             row = self._program.unpack(row)
             if epoch.reads_replicas_one_by_one:
-                import tensorflow as tf
-
                 for replica in range(epoch.replicas):
                     # Bound as a default; the lambda is used at once.
                     logs = tf.nest.map_structure(lambda rows, r=replica: rows[r], row)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.data.dtypes import narrow
 from ipufeed.keras.data.shapes import check_shapes
@@ -117,8 +119,6 @@ class Feed:
 
         A generator's batch that differs from the first one; or data that ended early.
         """
-        import tensorflow as tf
-
         check, text = self._source.check, str(error)
         if "infeed dataset iterator has failed" in text and check and check.error:
             return check.error
@@ -153,7 +153,6 @@ def shuffle_again(dataset: Dataset) -> None:
     Keras makes iterators that it does not use; each changes the order of a dataset that
     shuffles. With the same number of iterators an epoch has the order of stock Keras.
     """
-    import tensorflow as tf
     from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 
     if _shuffles(dataset):

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.device.program import executor
 from ipufeed.device.program.strategy import IPUStrategyV1, tracing_replicas_of
 from ipufeed.device.system import system
@@ -63,8 +65,6 @@ class PipelinedProgram:
 
     def unpack(self, results: Nest) -> Nest:
         """See programs.Program; sums become means."""
-        import tensorflow as tf
-
         flat = tf.nest.flatten(results)  # a single tensor is not in a list
         if self.divisor > 1:
             flat = [each / self.divisor for each in flat]
@@ -134,8 +134,6 @@ def build(
     Raises:
         ValueError: The mini-batches of an update are not set.
     """
-    import tensorflow as tf
-
     from ipufeed.keras.pipeline.program import Stages
 
     own = state.pipeline
@@ -197,8 +195,6 @@ def _packed(
     packing: Packing, outputs: list[Nest], names: list[str], flat: list[Tensor]
 ) -> Nest:
     """Converts results to the form of the outputs of `predict`, or else to logs."""
-    import tensorflow as tf
-
     flat = packing.unpack(flat)
     if outputs:
         return tf.nest.pack_sequence_as(outputs[0], flat)
@@ -218,8 +214,6 @@ def compiled(function: NestFunction, name: str, converts: bool) -> Function:
         name: The name of the program.
         converts: Whether autograph converts what the model's layers call.
     """
-    import tensorflow as tf
-
     function.__name__ = name
     program = tf.function(function, jit_compile=True, autograph=converts)
     # TensorFlow counts the traces of all models' programs as those of one function.

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.device.program.strategy import IPUStrategyV1, tracing_replicas_of
 from ipufeed.keras.changes.functions import is_current, step_function
 from ipufeed.keras.checks.host_operations import check_operations
@@ -72,8 +74,6 @@ class Program:
 
     def begin(self, feed: Feed) -> Execute:
         """Begins an epoch; returns the function of the strategy that runs an execution."""
-        import tensorflow as tf
-
         iterator = feed.iterator()
         self.metrics.begin_epoch()
         steps = tf.constant(feed.steps.execution)
@@ -106,8 +106,6 @@ def _repeated(
     It calls the compiled trace directly: TensorFlow's look-up of the trace of the arguments
     takes longer than a small step.
     """
-    import tensorflow as tf
-
     traces = function._list_all_concrete_functions()
     if len(traces) != 1 or not strategy._runs_compiled(function):
         return None
@@ -166,8 +164,6 @@ def _follow_keras(model: KerasModel, state: ModelState, mode: str, feed: Feed) -
 
 
 def _new_program(model: KerasModel, state: ModelState, mode: str) -> Program:
-    import tensorflow as tf
-
     # Synthetic data have no last result: `_take` has zeros in place of all of them.
     keeps_all = (
         mode == "predict" or state.asynchronous or device_hooks.synthetic_outfeed()
@@ -211,8 +207,6 @@ def trace_step(kit: Kit, model: KerasModel, zeros: Nest, mode: str) -> None:
         zeros: An element of the data.
         mode: "fit", "evaluate" or "predict".
     """
-    import tensorflow as tf
-
     built: set[str] = model.__dict__.setdefault(BUILT, set())
     if mode in built:
         return
@@ -245,8 +239,6 @@ def _enqueue_reduced(
     outfeed: IPUOutfeedQueue, packing: Packing, state: ModelState, mode: str
 ) -> Callable[[Nest], None]:
     """Returns the function that reduces a step's results over replicas and enqueues."""
-    import tensorflow as tf
-
     method, replicas = state.metric_reduction, state.replicas()
     kinds = ReplicatedMetricReductionMethod
     # The outfeed has the predictions of all replicas as a list already.
@@ -266,7 +258,6 @@ def _stepping(
     step: NestFunction, enqueue: Callable[[Nest], None], name: str
 ) -> Callable[..., None]:
     """Builds a loop of steps; `name` is that of the step in errors."""
-    import tensorflow as tf
 
     def run(steps: Tensor, iterator: Tensor) -> None:
         def body(i: Tensor) -> Tensor:
@@ -291,8 +282,6 @@ def _accumulating(
 
     An execution holds whole updates, so that sums need not be variables.
     """
-    import tensorflow as tf
-
     count = state.accumulation or 1
     weights = list(model.trainable_variables)
     forward = state.kit.forward(model, weights)
@@ -354,8 +343,6 @@ def _accumulate(
     j: Tensor,
 ) -> Any:
     """Adds the gradient of mini-batch j to the sum or running mean."""
-    import tensorflow as tf
-
     gradient = tf.cast(tf.convert_to_tensor(gradient), total.dtype)
     if method is GradientAccumulationReductionMethod.RUNNING_MEAN:
         return total + (gradient - total) / tf.cast(j + 1, total.dtype)

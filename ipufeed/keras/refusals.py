@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import tensorflow as tf
+
 from ipufeed.checks import is_int
 from ipufeed.device.log import LOGGER
 from ipufeed.tf_types import KerasLayer, KerasModel, Nest
@@ -149,8 +151,6 @@ REPLACEMENTS = {
 
 def refuse_version_1(optimizer: object) -> None:
     """Raises TypeError for an optimizer of TensorFlow 1, which Keras 3 does not take."""
-    import tensorflow as tf
-
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return
     kind = type(optimizer).__name__

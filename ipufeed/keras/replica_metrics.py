@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+import tensorflow as tf
+
 from ipufeed.checks import as_member
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.tf_types import Tensor, Variable
@@ -36,8 +38,6 @@ class ReplicatedMetricReductionMethod(enum.Enum):
 
 def reduce_on_host(method: ReplicatedMetricReductionMethod, rows: Tensor) -> Tensor:
     """Reduces [replicas, *shape] on the host, after the program."""
-    import tensorflow as tf
-
     kinds = ReplicatedMetricReductionMethod
     if method is kinds.LIST:
         return rows
@@ -52,8 +52,6 @@ def reduce_on_device(
     method: ReplicatedMetricReductionMethod, value: Tensor, replicas: int
 ) -> Tensor:
     """Builds the reduction of one metric, before each replica enqueues the result."""
-    import tensorflow as tf
-
     kinds = ReplicatedMetricReductionMethod
     value = tf.convert_to_tensor(value)
     if method is kinds.LIST:
@@ -67,8 +65,6 @@ def reduce_on_device(
 
 def _as_float(value: Tensor) -> Tensor:
     """Casts integers, whose mean TensorFlow would round down."""
-    import tensorflow as tf
-
     return value if value.dtype.is_floating else tf.cast(value, tf.float32)
 
 
@@ -90,8 +86,6 @@ class ReplicaMetrics:
     @classmethod
     def of(cls, replicas: int, variables: list[Variable]) -> ReplicaMetrics:
         """Creates the variables, which tracing the program must not do."""
-        import tensorflow as tf
-
         if replicas == 1:
             return cls(replicas)
         return cls(
@@ -104,15 +98,11 @@ class ReplicaMetrics:
 
     def begin_epoch(self) -> None:
         """Sets all replicas to the current values: those of reset metrics."""
-        import tensorflow as tf
-
         for variable, kept in self.pairs:
             kept.assign(tf.stack([variable] * self.replicas))
 
     def restore(self) -> None:
         """Builds the start of a program: each replica reads its own values."""
-        import tensorflow as tf
-
         if self.pairs:
             index = collectives.replication_index()
             for variable, kept in self.pairs:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
 from ipufeed.checks import as_numbers, flags_checked
 from ipufeed.device.program.executor import executor
 from ipufeed.tf_types import Nest, Tensor
@@ -27,8 +30,6 @@ def barrier(
         TypeError: One is of text.
         ValueError: There are no tensors.
     """
-    import tensorflow as tf
-
     flat = [as_numbers("tensors", each) for each in tf.nest.flatten(tensors)]
     if not flat:
         raise ValueError("`tensors` must hold at least one tensor, got none.")
@@ -54,9 +55,6 @@ def _as_list(values: Nest) -> list[Tensor]:
 
 
 def _behind_all(values: list[Tensor]) -> list[Tensor]:
-    import tensorflow as tf
-    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
-
     # XLA drops control dependencies between operations without effects, but keeps this.
     # On the executor the operation would be compiled as a separate program.
     if executor() == "xla":

@@ -6,6 +6,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.framework import errors
+
 from ipufeed.checks import flags_checked
 from ipufeed.errors import RefusedError
 from ipufeed.ops import host_calls, references
@@ -61,8 +64,6 @@ def precompiled_user_op(
         ValueError: The attributes are not a str, `outs` lacks something, or the reference
             has other outputs.
     """
-    import tensorflow as tf
-
     del gp_path
     library_path = os.fspath(library_path)
     check_texts(library_path=library_path, op_name=op_name, name=name)
@@ -188,8 +189,6 @@ def _call_library(
     outputs: list[tuple[DType, Shape]],
 ) -> list[Tensor]:
     """Builds a call of a function: its symbol, the op's name, and the attributes."""
-    from tensorflow.python.framework import errors
-
     library = user_library.load(path)
     library.check(texts[0])
     # The copy of a library is on this machine only.
@@ -203,8 +202,6 @@ def _call_library(
 
 
 def _without_gradients(inputs: list[Tensor], chosen: list[int]) -> list[Tensor]:
-    import tensorflow as tf
-
     return [
         each if number in chosen else tf.stop_gradient(each)
         for number, each in enumerate(inputs)
@@ -219,7 +216,6 @@ def _with_gradient(
     chosen: list[int],
 ) -> list[Tensor]:
     """Returns the outputs of `forward`, with `gradient` as its gradient."""
-    import tensorflow as tf
 
     def run(*values: Tensor) -> Nest:
         outputs = forward(list(values))
@@ -248,8 +244,6 @@ def _checked(
     op_name: str,
 ) -> list[Tensor]:
     """Returns a reference's outputs; raises ValueError if `outs` differs."""
-    import tensorflow as tf
-
     if not isinstance(results, (list, tuple)):
         raise TypeError(
             f"The reference of {op_name!r} of {os.path.basename(library)!r} must return a "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.host_embedding import HostEmbedding as HostEmbedding
@@ -51,8 +53,6 @@ def embedding_lookup(
             unknown, or `params` is a list of tensors.
         ValueError: The factor, or a shape that is not defined.
     """
-    import tensorflow as tf
-
     for other in kwargs:
         if other not in ("one_hot_threshold", "min_encoding_size"):
             raise TypeError(
@@ -94,8 +94,6 @@ def _refuse_shards(params: object) -> None:
 
     tf.nn.embedding_lookup takes one, also with a single table.
     """
-    import tensorflow as tf
-
     if isinstance(params, (list, tuple)) and any(map(tf.is_tensor, params)):
         raise TypeError(
             f"`params` must be one table, got a {type(params).__name__} of "

@@ -6,6 +6,9 @@ import contextlib
 import functools
 from collections.abc import Iterator
 
+import tensorflow as tf
+from tensorflow.python.framework import ops
+
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.tf_types import Graph, Nest, NestFunction, Tensor, TensorLike
@@ -62,9 +65,6 @@ def outlined_function(
 
 
 def _outlined(function: NestFunction, name: str) -> NestFunction:
-    import tensorflow as tf
-    from tensorflow.python.framework import ops
-
     graph = ops.get_default_graph()
     attributes = dict(graph._attr_scope_map)
     overrides = dict(graph._gradient_override_map)
@@ -101,8 +101,6 @@ def _overrides_of(graph: Graph, overrides: dict[str, str]) -> Iterator[None]:
 
 
 def _as_tensor(value: TensorLike | None) -> Tensor | None:
-    import tensorflow as tf
-
     if value is None:
         return None
     try:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from ipufeed import _native
 from ipufeed.device.random import ops as random_ops
@@ -163,8 +165,6 @@ def call(
     Returns:
         The outputs.
     """
-    import tensorflow as tf
-
     connect()
     number = 0
     if not tf.executing_eagerly():
@@ -211,8 +211,6 @@ def state(call: Call, kind: str, make: Callable[[], Any]) -> Any:
 @once
 def connect() -> None:
     """Registers this module's callback in the native core, once."""
-    from tensorflow.python.framework import ops
-
     _native.load()
     _native.entry().ipufeed_set_on_host_call(_callback)
     ops.NotDifferentiable("IpufeedHostCall")
@@ -233,8 +231,6 @@ def _array(tensor: _HostTensor, is_input: bool) -> np.ndarray[Any, Any]:
 
 @functools.cache
 def _numpy_dtype(number: int) -> Any:
-    import tensorflow as tf
-
     return tf.dtypes.as_dtype(number).as_numpy_dtype
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.checks import as_int, flags_checked
 from ipufeed.ops import host_calls
@@ -117,8 +118,6 @@ class HostEmbedding:
         partition_strategy: str = "TOKEN",
         optimizer_spec: HostEmbeddingOptimizerSpec | None = None,
     ) -> None:
-        import tensorflow as tf
-
         if not isinstance(embedding_tensor, (tf.Tensor, tf.Variable)):
             raise ValueError(
                 "HostEmbedding embedding_tensor is not a tensorflow tensor, got "
@@ -161,8 +160,6 @@ class HostEmbedding:
             ValueError: There is no session outside of eager mode.
             tf.errors.FailedPreconditionError: The table is registered already.
         """
-        import tensorflow as tf
-
         if session is None and not tf.executing_eagerly():
             raise ValueError(
                 "HostEmbedding.register requires a session when eager execution is "
@@ -197,8 +194,6 @@ class HostEmbedding:
             TypeError: The ids are not integers.
             ValueError: Their shape is not defined.
         """
-        import tensorflow as tf
-
         indices = as_ids("indices", indices)
         check_shape("indices", indices)
         tokens, width = self._tensor.shape.as_list()
@@ -244,8 +239,6 @@ class HostEmbedding:
         There is one for each IPU and one for the host: a compiled program reads only the
         variables of its own device, wherever the embedding was created.
         """
-        import tensorflow as tf
-
         v1 = tf.compat.v1
         if v1.executing_eagerly_outside_functions():
             place = current_ordinal()
@@ -292,8 +285,6 @@ def create_host_embedding(
         ValueError: The table's or the initializer's shape, or another argument; see
             HostEmbedding.
     """
-    import tensorflow as tf
-
     check_name(name)
     _check_how(partition_strategy, optimizer_spec)  # before a variable has the name
     shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype)

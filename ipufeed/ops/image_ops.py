@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_tensor
 from ipufeed.tf_types import DType, Tensor, TensorLike
 
@@ -31,8 +33,6 @@ def normalise_image(
         TypeError: Another dtype.
         ValueError: Another number of channels, offsets or scales.
     """
-    import tensorflow as tf
-
     with tf.name_scope(name or "normalise_image"):
         image = as_tensor("image", image)
         if image.dtype not in (tf.float16, tf.float32, tf.uint8):
@@ -56,8 +56,6 @@ def normalise_image(
 
 
 def _of_channels(value: Tensor, what: str, dtype: DType) -> Tensor:
-    import tensorflow as tf
-
     tensor = tf.cast(as_tensor(what, value), dtype)
     if tensor.shape != [CHANNELS]:
         raise ValueError(

@@ -9,6 +9,7 @@ import sys
 from typing import Any, SupportsIndex
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.checks import as_tensor, check_name, flags_checked
 from ipufeed.no_effect import no_effect
@@ -31,8 +32,6 @@ def remap_deduce(x: TensorLike, name: str | None = None) -> Tensor:
 
 
 def _identity(which: str, x: Tensor, name: str | None) -> Tensor:
-    import tensorflow as tf
-
     LOGGER.warning("%s is a Graphcore internal op", which)
     return tf.identity(x, name=name or which)
 
@@ -54,8 +53,6 @@ def print_tensor(input: TensorLike, name: str = "") -> Tensor:  # noqa: A002 - G
     Raises:
         TypeError: `name` is not a str.
     """
-    import tensorflow as tf
-
     check_name(name)
     tensor = as_tensor("input", input)
     if not name and not tf.executing_eagerly():
@@ -95,8 +92,6 @@ def fifo(
         TypeError: `depth` is not an int, or `offload` not a bool.
         ValueError: `depth` is negative, or too large.
     """
-    import tensorflow as tf
-
     depth = _as_depth(depth)
     if offload:
         no_effect("fifo(offload=)", "its tensors are in the memory of the host")
@@ -145,8 +140,6 @@ def get_current_iteration_counter(name: str | None = None, **kwargs: object) -> 
         tf.errors.FailedPreconditionError: Outside of a pipeline, or its
             gradient_accumulation_count is a tensor or does not suit its schedule.
     """
-    import tensorflow as tf
-
     del kwargs
     given = current_accumulation_count()
     count = tf.get_static_value(given) if tf.is_tensor(given) else given

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.ops.rows import as_ids
 from ipufeed.tf_types import Tensor, TensorLike
@@ -40,8 +42,6 @@ def serialized_matmul(
         TypeError: The factor is not an integer.
         ValueError: The factor, the dimension or the ranks.
     """
-    import tensorflow as tf
-
     a, b = as_tensor("a", a), as_tensor("b", b)
     serialization_factor = as_int("serialization_factor", serialization_factor)
     if serialization_factor < 1:
@@ -107,8 +107,6 @@ def segment_sum(
         TypeError: The number or an id is not an integer.
         ValueError: The shapes or the number.
     """
-    import tensorflow as tf
-
     data = as_tensor("data", data)
     segment_ids = as_ids("segment_ids", segment_ids)
     for tensor, which in ((data, "data"), (segment_ids, "segment_ids")):

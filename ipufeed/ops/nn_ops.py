@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.checks import (
     as_floats,
     as_int,
@@ -39,15 +41,11 @@ def gelu(x: TensorLike, approximate: bool = True, name: str | None = None) -> Te
     Returns:
         A tensor like x.
     """
-    import tensorflow as tf
-
     return tf.nn.gelu(as_floats("x", x), approximate, name)
 
 
 def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """Computes 0.2 x + 0.5, clipped to [0, 1]."""
-    import tensorflow as tf
-
     with tf.name_scope(name or "hard_sigmoid"):
         x = as_floats("x", x)
         half = tf.cast(0.5, x.dtype)
@@ -56,8 +54,6 @@ def hard_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
 
 def swish(x: TensorLike, name: str | None = None) -> Tensor:
     """Computes x sigmoid(x)."""
-    import tensorflow as tf
-
     with tf.name_scope(name or "swish"):
         return tf.nn.silu(as_floats("x", x))
 
@@ -75,8 +71,6 @@ def softmax(x: TensorLike, stable: bool = False, name: str | None = None) -> Ten
     Returns:
         A tensor like x.
     """
-    import tensorflow as tf
-
     del stable
     return tf.nn.softmax(as_floats("x", x), name=name)
 
@@ -161,8 +155,6 @@ def sampled_softmax_loss(
         ValueError: `num_sampled` is not in [1, num_classes], or `weights` or `biases` has
             not a row for each class.
     """
-    import tensorflow as tf
-
     num_sampled = as_int("num_sampled", num_sampled)
     num_classes = as_int("num_classes", num_classes)
     weights = _of_classes("weights", _first(weights), num_classes)
@@ -199,8 +191,6 @@ def nce_loss(
 
     Args, Returns, Raises: See sampled_softmax_loss.
     """
-    import tensorflow as tf
-
     num_sampled = as_int("num_sampled", num_sampled)
     num_classes = as_int("num_classes", num_classes)
     weights = _of_classes("weights", _first(weights), num_classes)

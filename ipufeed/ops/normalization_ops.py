@@ -16,6 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.framework import ops
+
 from ipufeed.checks import as_floats, as_int, as_number, flags_checked
 from ipufeed.tf_types import DType, Tensor, TensorLike, Variable
 
@@ -191,8 +195,6 @@ class _Parameters:
 
     def get(self, name: str, channels: int, dtype: DType) -> Tensor:
         """Returns the variable, or a constant without it."""
-        import tensorflow as tf
-
         usual = tf.zeros if name == "beta" else tf.ones
         if not self.wanted[name]:
             return usual([channels], dtype)
@@ -249,9 +251,6 @@ class _Parameters:
 
 def _in_function() -> bool:
     """Whether this is the trace of a tf.function, which creates variables its way."""
-    from tensorflow.python.eager.polymorphic_function import polymorphic_function
-    from tensorflow.python.framework import ops
-
     creators = ops.get_default_graph()._variable_creator_stack
     return any(
         creator.__module__ == polymorphic_function.__name__ for _, creator in creators
@@ -266,8 +265,6 @@ def _normalised(
     epsilon: float,
     strided: bool = True,
 ) -> Tensor:
-    import tensorflow as tf
-
     epsilon = as_number("epsilon", epsilon)
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"`epsilon` must be finite and at least 0, got {epsilon}.")
@@ -339,8 +336,6 @@ def _grouped(
     epsilon: float,
 ) -> Tensor:
     """Computes the formula, with the axis of channels split into two."""
-    import tensorflow as tf
-
     channels = gamma.shape.as_list()[0]
     cut = [channels // groups, groups] if strided else [groups, channels // groups]
     sizes, known = tf.shape(inputs), inputs.shape.as_list()
@@ -370,6 +365,4 @@ def _grouped(
 
 def _wide(dtype: DType) -> Tensor:
     """Returns the dtype of the statistics."""
-    import tensorflow as tf
-
     return tf.float32 if dtype.size < 4 else dtype

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.checks import dtype_or_none, flags_checked
 from ipufeed.ops import refused
 from ipufeed.tf_types import DType, Nest, Operation, Tensor, TensorLike, Variable
@@ -79,8 +81,6 @@ def get_accumulator_dtype(variable: Variable, dtype_override: object = None) -> 
     Raises:
         TypeError: It is none of these.
     """
-    import tensorflow as tf
-
     if dtype_override is None:
         return variable.dtype
     if callable(dtype_override) and not isinstance(dtype_override, type):
@@ -125,8 +125,6 @@ def accumulate_gradients(
 
     Source: Graphcore's function of this name.
     """
-    import tensorflow as tf
-
     accumulated = []
     for gradient, variable in grads_and_vars:
         if gradient is None:

@@ -9,6 +9,8 @@ Only the two numbers of the seed are stored between the two passes.
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_number, as_tensor
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.random import recomputed
@@ -44,8 +46,6 @@ def dropout(
         TypeError: The rate is not a number, or the seed is not of integers.
         ValueError: The rate, the noise shape or the seed's shape is invalid.
     """
-    import tensorflow as tf
-
     for other in kwargs:
         no_effect(f"dropout({other}=)", "the operation ignores arguments but its own")
     rate = as_number("rate", rate)
@@ -75,8 +75,6 @@ def dropout(
 
 def _noise_shape(x: Tensor, noise_shape: Shape | None) -> Shape:
     """Returns the shape of the mask."""
-    import tensorflow as tf
-
     if noise_shape is None or (
         not tf.is_tensor(noise_shape) and len(tf.TensorShape(noise_shape)) == 0
     ):
@@ -112,8 +110,6 @@ def _noise_shape(x: Tensor, noise_shape: Shape | None) -> Shape:
 
 def _drawn() -> Tensor:
     """Draws a seed for each execution: from the IPU's, or TensorFlow's on the host."""
-    import tensorflow as tf
-
     if random_ops.on_ipu():
         return random_ops.draw()
     return recomputed.kept(
@@ -122,8 +118,6 @@ def _drawn() -> Tensor:
 
 
 def _dropped(x: Tensor, seed: Tensor, shape: Shape, keep: float) -> Tensor:
-    import tensorflow as tf
-
     def masked(x: Tensor, seed: Tensor) -> Tensor:
         def gradient(dy: Tensor) -> tuple[Tensor, None]:
             return _dropped(dy, seed, shape, keep), None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_tensor
 from ipufeed.tf_types import Tensor, TensorLike
 
@@ -16,8 +18,6 @@ def as_ids(name: str, ids: TensorLike) -> Tensor:
     Raises:
         TypeError: They are not integers.
     """
-    import tensorflow as tf
-
     if isinstance(ids, (list, tuple)) and not ids:
         return tf.zeros([0], tf.int32)  # which converts to float32
     tensor = as_tensor(name, ids)
@@ -58,8 +58,6 @@ def take_rows(table: TensorLike, ids: TensorLike, inside: TensorLike) -> Tensor:
     Returns:
         ids.shape + table.shape[1:].
     """
-    import tensorflow as tf
-
     safe = tf.cast(tf.where(inside, ids, tf.zeros_like(ids)), tf.int32)
     inner = [1] * (table.shape.rank - 1)
     mask = tf.reshape(inside, tf.concat([tf.shape(ids), inner], axis=0))
@@ -86,7 +84,6 @@ def with_dense_gradient(table: TensorLike) -> Tensor:
     For functions of TensorFlow that gather: the slices of a gather's gradient need an
     update of single rows, which XLA has for few optimizers.
     """
-    import tensorflow as tf
 
     def pass_on(table: Tensor) -> Tensor:
         return tf.identity(table), tf.convert_to_tensor

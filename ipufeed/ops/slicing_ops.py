@@ -9,6 +9,8 @@ that `dst` does not have are dropped.
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_int, as_int32, as_tensor, flags_checked
 from ipufeed.ops.rows import take_rows
 from ipufeed.tf_types import Tensor, TensorLike
@@ -81,8 +83,6 @@ def sequence_slice_unpack(
         TypeError: Numbers, offsets or `total_elements` are not integers.
         ValueError: The shapes do not match.
     """
-    import tensorflow as tf
-
     src, total_elements = (
         as_tensor("src", src),
         as_int("total_elements", total_elements),
@@ -123,8 +123,6 @@ def sequence_slice_pack(
         TypeError: The dtypes do not match, or numbers or offsets are not integers.
         ValueError: The shapes do not match.
     """
-    import tensorflow as tf
-
     (counts,) = _parts(num_elems=num_elems)
     from_rows = tf.cumsum(counts, exclusive=True)
     return sequence_slice(dst, src, counts, from_rows, dst_offsets, zero_unused)
@@ -132,8 +130,6 @@ def sequence_slice_pack(
 
 def _parts(**arguments: TensorLike) -> list[Tensor]:
     """Converts arguments to int64, in which their sums fit; TypeError for others."""
-    import tensorflow as tf
-
     return [tf.cast(as_int32(*each), tf.int64) for each in arguments.items()]
 
 
@@ -149,8 +145,6 @@ def _sliced(
     to_rows: Tensor,
     zero_unused: bool,
 ) -> Tensor:
-    import tensorflow as tf
-
     row = tf.range(tf.shape(dst, tf.int64)[0])[:, None]
     covers = (row >= to_rows) & (row < to_rows + counts)  # [rows, slices]
     number = tf.range(1, tf.shape(counts)[0] + 1)

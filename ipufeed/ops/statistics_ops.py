@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_int, as_tensor, flags_checked
 from ipufeed.tf_types import Tensor, TensorLike
 
@@ -20,8 +22,6 @@ def fixed_width_bins(inputs: TensorLike, n_bins: int) -> Tensor:
         TypeError: `n_bins` is not an int.
         ValueError: There are no levels.
     """
-    import tensorflow as tf
-
     n_bins = as_int("n_bins", n_bins)
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
@@ -31,8 +31,6 @@ def fixed_width_bins(inputs: TensorLike, n_bins: int) -> Tensor:
 
 def histogram_normalize(hist: TensorLike) -> Tensor:
     """Divides a histogram by the sum of its counts."""
-    import tensorflow as tf
-
     hist = as_tensor("hist", hist)
     return hist / tf.reduce_sum(hist, axis=0)
 
@@ -81,8 +79,6 @@ def histogram_update(
     Raises:
         ValueError: A dtype, the rank or a shape is invalid.
     """
-    import tensorflow as tf
-
     hist, inputs = as_tensor("hist", hist), as_tensor("inputs", inputs)
     levels = as_tensor("levels", levels)
     if hist.dtype != tf.float32:
@@ -98,8 +94,6 @@ def histogram_update(
 
 
 def _check(inputs: Tensor, function: str, what: str) -> None:
-    import tensorflow as tf
-
     if inputs.dtype not in (tf.float16, tf.float32):
         raise ValueError(
             f"Only float16 and float32 types are supported for histogram {what}. Got "
@@ -112,8 +106,6 @@ def _check(inputs: Tensor, function: str, what: str) -> None:
 
 
 def _counts(inputs: Tensor, levels: Tensor, absolute: bool) -> Tensor:
-    import tensorflow as tf
-
     values = tf.cast(tf.abs(inputs) if absolute else inputs, tf.float32)
     levels = tf.cast(as_tensor("levels", levels), tf.float32)
     size = tf.compat.dimension_value(levels.shape[0])

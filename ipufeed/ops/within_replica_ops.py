@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import tensorflow as tf
+
 from ipufeed.checks import as_tensor
 from ipufeed.device.program.scopes import ipu_shard
 from ipufeed.device.program.sharding import get_sharding
@@ -31,8 +33,6 @@ def all_gather(input_shards: list[Tensor], axis: int = 0) -> list[Tensor]:
         ValueError: The tensors' dtypes or shapes do not match.
         tf.errors.FailedPreconditionError: They are not in the order of their shards.
     """
-    import tensorflow as tf
-
     shards = _checked(input_shards)
     rank = shards[0].shape.rank
     if rank:
@@ -64,8 +64,6 @@ def reduce_scatter(input_shards: list[Tensor], op: str) -> list[Tensor]:
         ValueError: The tensors do not match, or `op` is unknown.
         tf.errors.FailedPreconditionError: They are not in the order of their shards.
     """
-    import tensorflow as tf
-
     shards = _checked(input_shards)
     if shards[0].shape.rank > 1:
         raise ValueError(
@@ -105,8 +103,6 @@ def all_reduce(input_shards: list[Tensor], op: str) -> list[Tensor]:
 
 def _reduction(op: str, shards: list[Tensor]) -> Callable[[int], Tensor]:
     """Returns the function from a shard's number to its result of the reduction."""
-    import tensorflow as tf
-
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         "COLLECTIVE_OP_ADD": lambda each: tf.reduce_sum(each, 0),
         "COLLECTIVE_OP_MUL": lambda each: tf.reduce_prod(each, 0),
@@ -137,8 +133,6 @@ def _on_each(shards: list[Tensor], make: Callable[[int], Tensor]) -> list[Tensor
 
 
 def _places(shards: list[Tensor]) -> list[int | None]:
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         return [None] * len(shards)
     found = [get_sharding(each.op) for each in shards]
@@ -146,8 +140,6 @@ def _places(shards: list[Tensor]) -> list[int | None]:
 
 
 def _checked(input_shards: list[Tensor]) -> list[Tensor]:
-    import tensorflow as tf
-
     if not isinstance(input_shards, (list, tuple)):
         raise TypeError(
             "`input_shards` must be a list of tensors, one of each shard, got "

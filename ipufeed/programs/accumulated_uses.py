@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 
+import tensorflow as tf
+
 from ipufeed.ops import host_calls
 from ipufeed.tf_types import Operation, Tensor
 
@@ -75,8 +77,6 @@ def _other_use(value: Tensor, results: set[int], seen: set[int]) -> str | None:
 
 @host_calls.handler(_KIND)
 def _refuse(call: host_calls.Call) -> None:
-    import tensorflow as tf
-
     raise tf.errors.FailedPreconditionError(None, None, call.text)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.no_effect import warn_once
 from ipufeed.programs.gen_ipu_ops import ipu_event_trace
 from ipufeed.tf_types import Operation, Tensor
@@ -80,8 +82,6 @@ def ipu_compile_summary(
     Raises:
         TypeError: `name` is not a str.
     """
-    import tensorflow as tf
-
     if not isinstance(name, str):
         raise TypeError(f"`name` must be a str, got {type(name).__name__} {name!r}.")
 

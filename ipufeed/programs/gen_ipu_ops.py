@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.device.flags import flags
 from ipufeed.device.system import options_message, seeds, system
@@ -19,8 +21,6 @@ def _on_host(
     function: Callable[[], None], name: str | None, default_name: str
 ) -> Operation | None:
     """Calls a function now in eager mode; in a graph returns the op that calls it."""
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         function()
         return None
@@ -39,8 +39,6 @@ def _from_host(
     name: str | None,
 ) -> Tensor:
     """Returns a function's result: of a call now in eager mode, in a graph at the run."""
-    import tensorflow as tf
-
     with tf.device("/device:CPU:0"):
         if tf.executing_eagerly():
             return tf.constant(function(), dtype, name=name)
@@ -61,8 +59,6 @@ def ipu_clear_all_xla_compilation_caches(name: str | None = None) -> Operation |
 
 def ipu_event_trace(name: str | None = None) -> Tensor:
     """Returns no events, string [0]: `ipufeed.executable.trace` records them."""
-    import tensorflow as tf
-
     with tf.device("/device:CPU:0"):
         return tf.zeros([0], tf.string, name=name)
 
@@ -74,7 +70,6 @@ def ipu_get_configuration(name: str | None = None) -> Tensor:
         RuntimeError: Nothing is configured. In a graph at the run, as TensorFlow's
             UnknownError.
     """
-    import tensorflow as tf
 
     def texts() -> list[bytes]:
         messages = system.get_ipu_config()
@@ -134,15 +129,11 @@ def ipu_reset_seed(
 
 def ipu_model_used(name: str | None = None) -> Tensor:
     """Returns whether programs run on the IPU Model: a bool scalar."""
-    import tensorflow as tf
-
     return _from_host(flags.running_on_ipu_model, tf.bool, [], name)
 
 
 def ipu_get_num_devices(device: str, name: str | None = None) -> Tensor:
     """Returns the number of IPUs of a device such as "/device:IPU:0": an int64 scalar."""
-    import tensorflow as tf
-
     return _from_host(
         lambda: system.get_num_of_ipus_in_device(device), tf.int64, [], name
     )
@@ -152,7 +143,6 @@ def ipu_use_synthetic_data_for(
     synthetic_data_category: Any, name: str | None = None
 ) -> Tensor:
     """Returns whether data of a category are synthetic: a bool tensor of shape [1]."""
-    import tensorflow as tf
 
     def used() -> list[bool]:
         return [bool(flags.use_synthetic_data_for(synthetic_data_category))]

@@ -18,6 +18,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.ops import control_flow_util
 
 from ipufeed.checks import as_int, as_tensor
 from ipufeed.device.program import compiler
@@ -66,8 +69,6 @@ def allgather(value: TensorLike, tensor_name: str | None = None) -> Tensor:
 
     Source: Graphcore's function of this name, which uses MPI.
     """
-    import tensorflow as tf
-
     value = _checked(value)
     if size() == 1:
         return tf.expand_dims(value, 0, name=tensor_name)
@@ -94,8 +95,6 @@ def allreduce(
         ValueError: Another `reduce_op`.
         TypeError, tf.errors.OpError: See allgather.
     """
-    import tensorflow as tf
-
     kinds = tf.distribute.ReduceOp
     if reduce_op not in (None, kinds.SUM, kinds.MEAN):
         raise ValueError(
@@ -133,8 +132,6 @@ def broadcast(
         TypeError: `root_rank` is not an int.
         TypeError, tf.errors.OpError: See allgather.
     """
-    import tensorflow as tf
-
     value, root_rank = _checked(value), as_int("root_rank", root_rank)
     if not 0 <= root_rank < size():
         raise ValueError(
@@ -164,8 +161,6 @@ def _checked(value: TensorLike) -> Tensor:
 
 def _check_configured() -> None:
     """Raises FailedPreconditionError unless the IPUs are configured for the processes."""
-    import tensorflow as tf
-
     distribution = system.configured().experimental.multi_replica_distribution
     known = (distribution.process_count, distribution.process_index)
     if known != (size(), rank()):
@@ -182,9 +177,6 @@ def _check_configured() -> None:
 
 def _gather(value: TensorLike) -> Tensor:
     """Gathers the values in a separate program, or in the one that is being built."""
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
     replicas = system.require_usable(0).num_ipus
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     if graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph):
@@ -215,8 +207,6 @@ def _numbered(graph: Graph) -> Iterator[None]:
     The collectives of one Session.run have this order in all processes (order_collectives
     in cc/xla/clusters). Not those in a loop or a branch, which run with it.
     """
-    from tensorflow.core.framework import attr_value_pb2
-
     if graph._get_control_flow_context() is not None:
         yield
         return
@@ -230,8 +220,6 @@ def _check_equal_shapes(value: Tensor, replicas: int) -> None:
 
     A sum of another number of elements would end the group.
     """
-    import tensorflow as tf
-
     sizes = value.shape.as_list()
     digest = zlib.crc32(repr(sizes).encode()) >> 1  # of sizes that have no place
     shown = (sizes + [0] * _SIZES)[:_SIZES]
@@ -256,8 +244,6 @@ def _check_equal_shapes(value: Tensor, replicas: int) -> None:
 
 @functools.lru_cache(256)
 def _program(dtype: DType, shape: tuple[int, ...] | None, replicas: int) -> Tensor:
-    import tensorflow as tf
-
     def host_collective(value: TensorLike) -> Tensor:
         return _rows(value, replicas)
 
@@ -274,8 +260,6 @@ def _program(dtype: DType, shape: tuple[int, ...] | None, replicas: int) -> Tens
 
 def _rows(value: TensorLike, replicas: int) -> Tensor:
     """Builds the sum of all processes' tensors with one row each."""
-    import tensorflow as tf
-
     index = replication_index()
     rows = tf.range(size())
     # Only the first replica of each process: the others have the same value.

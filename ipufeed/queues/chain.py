@@ -24,6 +24,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.framework import auto_control_deps
+
 from ipufeed import _native
 from ipufeed.queues.chained_ops import is_ordered
 from ipufeed.tf_types import ControlContext, Graph, Operation, Tensor
@@ -31,8 +35,6 @@ from ipufeed.tf_types import ControlContext, Graph, Operation, Tensor
 
 def take_token() -> Tensor:
     """Returns the input token of the next queue op of the current graph: uint32, scalar."""
-    import tensorflow as tf
-
     if not tf.executing_eagerly():
         graph = tf.compat.v1.get_default_graph()
         context = graph._get_control_flow_context()
@@ -44,8 +46,6 @@ def take_token() -> Tensor:
 
 def put_token(token: Tensor) -> None:
     """Stores the output token of the queue op that was just built."""
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         return
     graph = tf.compat.v1.get_default_graph()
@@ -74,8 +74,6 @@ def is_one_program() -> bool:
     True in a function and within `ordered`. Of another version 1 graph a session runs
     what it fetches: a queue op there must not need an assertion of something else.
     """
-    import tensorflow as tf
-
     graph = tf.compat.v1.get_default_graph()
     return graph.building_function or getattr(graph, "_ipufeed_is_ordered", False)
 
@@ -111,8 +109,6 @@ def _resolve_order(op: Operation, reads: set[Any], writes: set[Any]) -> bool:
 
     See auto_control_deps.register_acd_resource_resolver for the arguments.
     """
-    from tensorflow.python.framework import auto_control_deps
-
     if _ORDER in writes:
         return False
     if not auto_control_deps.op_is_stateful(op):
@@ -131,15 +127,11 @@ def _run_one_by_one(op: Operation) -> None:
 
     TensorFlow's executor otherwise overlaps them, with their effects in any order.
     """
-    from tensorflow.core.framework import attr_value_pb2
-
     if op.type == "While":
         op._set_attr("parallel_iterations", attr_value_pb2.AttrValue(i=1))
 
 
 def _order_functions() -> None:
-    from tensorflow.python.framework import auto_control_deps
-
     registry = auto_control_deps._acd_resource_resolvers_registry
     if "_resolve_order" not in registry.list():
         auto_control_deps.register_acd_resource_resolver(_resolve_order)
@@ -154,8 +146,6 @@ def ordered() -> Iterator[None]:
 
     It changes nothing in a function: _resolve_order orders them there.
     """
-    import tensorflow as tf
-
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     if graph is None or graph.building_function:
         yield
@@ -236,8 +226,6 @@ def _delay_an_input(
     them to While and If for a compiled program, and keeps their data inputs. (The
     predicate of a conditional does not work: TensorFlow skips identities there.)
     """
-    import tensorflow as tf
-
     # The first switch of a conditional has the predicate itself as data input.
     taker = next(
         (
@@ -276,8 +264,6 @@ def _contexts_within(
 
 def _loop_item(context: ControlContext, operations: list[Operation]) -> _Item:
     """Returns the item of a version 1 loop, and makes its iterations sequential."""
-    from tensorflow.core.framework import attr_value_pb2
-
     enters = [enter.op for enter in context.loop_enters]
     frame = enters[0].get_attr("frame_name")
     for op in operations:
@@ -362,8 +348,6 @@ def host_number(number: int, queue: object = None) -> Tensor:
         number: The value.
         queue: The queue with this number, for recorded_numbers.
     """
-    import tensorflow as tf
-
     ops = _native.load()
     with tf.init_scope(), tf.device("/device:CPU:0"):
         if tf.executing_eagerly():

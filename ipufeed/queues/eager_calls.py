@@ -8,6 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.eager import cancellation
+from tensorflow.python.framework import errors
+
 from ipufeed import _native
 from ipufeed.queues.library_errors import explain_thrown, texts_of_function
 from ipufeed.queues.placement import explain_resource
@@ -31,8 +35,6 @@ class plain_errors:  # noqa: N801 (used like a function)
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if error is None:
             return
-        import tensorflow as tf
-
         if isinstance(error, tf.errors.OpError) and _PREFIX.match(error.message):
             text = _SUFFIX.sub("", _PREFIX.sub("", error.message))
             raise type(error)(None, None, text) from None
@@ -62,9 +64,6 @@ def ends_programs_of_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     manager, which identifies the ops' program and is cancelled when the call has ended.
     When no other call is running, all programs are ended.
     """
-    from tensorflow.python.eager import cancellation
-    from tensorflow.python.framework import errors
-
     global _end_of_eager_calls
     # A set and not a number: Ctrl-C may come before or after a call was added, and its
     # removal is right in both cases.

@@ -14,6 +14,8 @@ import ctypes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.tf_types import Spec, TensorSpec
 
@@ -62,8 +64,6 @@ def read_stored(number: int, known: Stored | None) -> Stored | None:
 
 
 def _parsed(numbers: list[int]) -> Stored:
-    import tensorflow as tf
-
     identity, replicas, *rest = numbers
     specs = []
     while rest:
@@ -99,8 +99,6 @@ class Structures:
         Raises:
             ValueError: The same tensors in another nest than before.
         """
-        import tensorflow as tf
-
         specs = tf.nest.flatten(structure)
         rest = []
         for known in self._known:
@@ -127,8 +125,6 @@ class Structures:
         Raises:
             ValueError: No traced enqueue has these dtypes and shapes.
         """
-        import tensorflow as tf
-
         structures, found = self._known, self._found
         if found is not None and found[0] is structures and found[1] is stored:
             return found[2]
@@ -153,8 +149,6 @@ def _alike(first: Sequence[TensorSpec], second: Sequence[TensorSpec]) -> bool:
 
 
 def _same_nest(first: Spec, second: Spec) -> bool:
-    import tensorflow as tf
-
     try:
         tf.nest.assert_same_structure(first, second)
     except (TypeError, ValueError):
@@ -163,8 +157,6 @@ def _same_nest(first: Spec, second: Spec) -> bool:
 
 
 def _shown(structure: Spec) -> str:
-    import tensorflow as tf
-
     return str(
         tf.nest.map_structure(lambda s: f"{s.dtype.name}{s.shape}", structure)
     ).replace("'", "")

@@ -7,6 +7,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.checks import flags_checked
 from ipufeed.no_effect import no_effect
@@ -79,8 +81,6 @@ class IPUInfeedQueue:
         optimise_latency: bool = False,
         **kwargs: Any,
     ) -> None:
-        import tensorflow as tf
-
         internal_id = kwargs.pop("_internal_id", None)
         drop_old_arguments(
             kwargs,
@@ -137,8 +137,6 @@ class IPUInfeedQueue:
             tf.errors.InvalidArgumentError: At the run: a dimension of size 0.
             tf.errors.AlreadyExistsError: At the run: it has run and no deleter since.
         """
-        import tensorflow as tf
-
         if tf.executing_eagerly():
             check_resources(self._dataset)
             with self._one_at_a_time:
@@ -167,8 +165,6 @@ class IPUInfeedQueue:
             tf.errors.NotFoundError: At the run: the initializer has not run.
             tf.errors.FailedPreconditionError: At the run: a program uses the queue.
         """
-        import tensorflow as tf
-
         if not tf.executing_eagerly():
             return self._delete()
         with self._one_at_a_time:
@@ -187,8 +183,6 @@ class IPUInfeedQueue:
 
         Threads: any, after the initializer.
         """
-        import tensorflow as tf
-
         interrupt.check_not_forked()
         if not self._reads:  # synthetic data
             return
@@ -240,8 +234,6 @@ class IPUInfeedQueue:
         raise cannot_be_pickled("IPUInfeedQueue")
 
     def _create(self) -> Operation:
-        import tensorflow as tf
-
         self._reads = device_hooks.synthetic_infeed() is None
         if not self._reads:  # synthetic data: the dataset is not read
             return tf.no_op()
@@ -263,8 +255,6 @@ class IPUInfeedQueue:
             )
 
     def _delete(self) -> Operation:
-        import tensorflow as tf
-
         if not self._reads:
             return tf.no_op()
         stay_with_graph(self)
@@ -276,8 +266,6 @@ class IPUInfeedQueue:
 
     def _dequeue(self) -> Nest:
         """Builds the dequeue of the next element, in the dataset's structure."""
-        import tensorflow as tf
-
         check_placement(f"Infeed queue '{self._id}'", self._device_ordinal)
         self._dequeued = True
         stay_with_graph(self)
@@ -314,8 +302,6 @@ def _forget(number: int) -> None:
 
 def stay_with_graph(queue: object) -> None:
     """Keeps a queue alive as long as the current graph and its outer graphs."""
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         return
     # The outermost graph of an eager program's functions is TensorFlow's default graph,
@@ -362,8 +348,6 @@ def cannot_be_pickled(kind: str) -> TypeError:
 
 def _with_threads(dataset: Dataset, threads: int) -> Dataset:
     """Returns the dataset with a private pool of `threads` threads; 0: unchanged."""
-    import tensorflow as tf
-
     if threads == 0:
         return dataset
     options = tf.data.Options()

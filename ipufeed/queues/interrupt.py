@@ -22,6 +22,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from tensorflow.python.client import session
+from tensorflow.python.eager import context
+from tensorflow.python.framework import errors
+
 from ipufeed import _native, ending
 from ipufeed.once import once
 from ipufeed.queues.eager_calls import ends_programs_of_calls
@@ -141,9 +145,6 @@ def _mend_calls() -> None:
     They build their own exception in C++ by calling Python, which then runs the handler;
     without this the caller gets a RuntimeError about two exceptions.
     """
-    from tensorflow.python.client import session
-    from tensorflow.python.eager import context
-
     run = _explaining(session.BaseSession.run)
     replace(session.BaseSession, "run", interruptible(run))
     call = ends_programs_of_calls(context.Context.call_function)
@@ -152,7 +153,6 @@ def _mend_calls() -> None:
 
 def _explaining(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps Session.run to name the function, or the op, that its error is about."""
-    from tensorflow.python.framework import errors
 
     @functools.wraps(run)
     def explained(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -251,8 +251,6 @@ def check_not_forked() -> None:
         _calling_process = process
     if process == _calling_process:
         return
-    from tensorflow.python.framework import errors
-
     raise errors.FailedPreconditionError(
         None,
         None,

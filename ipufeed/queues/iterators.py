@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import tensorflow as tf
 from tensorflow.python.framework import composite_tensor, type_spec
 
 from ipufeed.queues.infeed import IPUInfeedQueue, next_tensors
@@ -57,8 +58,6 @@ class InfeedSpec(type_spec.TypeSpec):  # type: ignore[misc]
 
     @property
     def _component_specs(self) -> TensorSpec:
-        import tensorflow as tf
-
         return tf.TensorSpec([], tf.int64)
 
     def _serialize(self) -> tuple[Any, ...]:
@@ -84,8 +83,6 @@ class _SpecQueue:
     """An infeed queue that is an argument of a traced function; it can only dequeue."""
 
     def __init__(self, spec: InfeedSpec, feed: Tensor) -> None:
-        import tensorflow as tf
-
         self._type_spec = spec
         self._feed = feed
         self._structure = spec.element_spec
@@ -132,8 +129,6 @@ class _SpecQueue:
         return self._feed
 
     def _dequeue(self) -> Nest:
-        import tensorflow as tf
-
         check_placement("The infeed queue", self._device_ordinal)
         self._dequeued = True
         flat = next_tensors(self._feed, self._specs)
@@ -197,8 +192,6 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
         return self._queue._feed_tensor()
 
     def __iter__(self) -> IPUIterator:
-        import tensorflow as tf
-
         if not tf.executing_eagerly():
             # Python would trace the body without an end: the iterator is infinite here.
             raise NotImplementedError(
@@ -217,8 +210,6 @@ class IPUIterator(composite_tensor.CompositeTensor):  # type: ignore[misc]
         Raises:
             RuntimeError: In eager mode: the element is on the device.
         """
-        import tensorflow as tf
-
         del name
         if tf.executing_eagerly():
             raise RuntimeError(

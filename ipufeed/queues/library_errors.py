@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tensorflow.python.framework import errors
 
 from ipufeed.queues.xla_errors import own_text
-
-if TYPE_CHECKING:
-    from tensorflow.python.framework import errors
 
 # The text of ipufeed/cc/base/guard.cc for what a function throws.
 _THROWN = re.compile(r"\b[Aa]n exception in (?:ipufeed_host_call|IpufeedHostCall)\b")

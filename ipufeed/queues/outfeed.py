@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.checks import check_flags, flags_checked
 from ipufeed.queues import eager_calls, interrupt
@@ -139,8 +141,6 @@ class IPUOutfeedQueue:
         True also if an outer graph does, or a function that the graph calls. On another
         thread than the enqueuing one: whether any graph does.
         """
-        import tensorflow as tf
-
         if self._enqueuing_thread is None:
             return False
         if threading.get_ident() != self._enqueuing_thread or tf.executing_eagerly():
@@ -172,8 +172,6 @@ class IPUOutfeedQueue:
                 run: tensors of other dtypes, shapes or replicas than the queue's results
                 so far, without a `deleter` since.
         """
-        import tensorflow as tf
-
         eager = tf.executing_eagerly()
         graph = None if eager else tf.compat.v1.get_default_graph()
         body = None if graph is None else graph._get_control_flow_context() or graph
@@ -253,8 +251,6 @@ class IPUOutfeedQueue:
             tf.errors.FailedPreconditionError: LAST, and there is no result since the last
                 call, or the data are synthetic. In a graph: at the run.
         """
-        import tensorflow as tf
-
         if wait_for_completion is not False:
             check_flags(wait_for_completion=wait_for_completion)
         eager = tf.executing_eagerly()
@@ -283,7 +279,6 @@ class IPUOutfeedQueue:
         Raises:
             tf.errors.FailedPreconditionError: At the run: a program uses the queue.
         """
-        import tensorflow as tf
 
         def delete() -> Operation:
             with plain_errors(), tf.device("/device:CPU:0"):
@@ -349,8 +344,6 @@ class IPUOutfeedQueue:
         raise cannot_be_pickled("IPUOutfeedQueue")
 
     def _check_iterable(self, how: str) -> None:
-        import tensorflow as tf
-
         if not tf.executing_eagerly():
             raise RuntimeError(f"IPUOutfeedQueue can only be {how} in eager mode.")
         if self._outfeed_mode is not IPUOutfeedMode.ALL:

@@ -17,6 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+
 from ipufeed import _native, ending
 from ipufeed.queues import interrupt
 from ipufeed.queues.eager_calls import plain_errors
@@ -101,8 +104,6 @@ class OutfeedReader:
 
     def build_dequeue(self, *, waits: bool) -> Nest:
         """Builds a graph's dequeue op, with the structure of the last traced enqueue."""
-        import tensorflow as tf
-
         flat = self._build_flat(self._ordinal if waits else -1)
         return tf.nest.pack_sequence_as(self.structure, flat)
 
@@ -181,8 +182,6 @@ class OutfeedReader:
         return self._zeros([0])
 
     def _zeros(self, outer: list[int], structure: Spec | None = None) -> Nest:
-        import tensorflow as tf
-
         def zeros(spec: TensorSpec) -> Tensor:
             shape = spec.shape
             if shape.rank is not None and outer[:1] == [0]:
@@ -201,8 +200,6 @@ class OutfeedReader:
             )
 
     def _build_flat(self, wait_ordinal: int) -> list[Tensor]:
-        import tensorflow as tf
-
         ops = _native.load()
         specs = tf.nest.flatten(self.structure)
         arguments = {
@@ -232,8 +229,6 @@ class OutfeedReader:
         return self._zeros([0, replicas] if replicas > 1 else [0], structure)
 
     def _take_last(self) -> Nest:
-        import tensorflow as tf
-
         if device_hooks.synthetic_outfeed():
             # Graphcore's text, including its spelling.
             raise tf.errors.FailedPreconditionError(
@@ -261,8 +256,6 @@ class OutfeedReader:
             if answer != NOTHING:
                 return answer, result
             if limit is not None and time.monotonic() >= limit:
-                import tensorflow as tf
-
                 raise tf.errors.DeadlineExceededError(
                     None,
                     None,
@@ -284,8 +277,6 @@ class OutfeedReader:
                 flat = _tensors_at(addresses)
                 if known.is_single:
                     return answer, flat[0]
-                import tensorflow as tf
-
                 return answer, tf.nest.pack_sequence_as(known.structure, flat)
             if answer != OTHERS:
                 return answer, None
@@ -350,7 +341,6 @@ def _dlpack() -> tuple[Callable[..., object], Callable[..., Tensor], object]:
 
     tf.experimental.dlpack.from_dlpack is the second one, with a lookup of the third.
     """
-    from tensorflow.python import pywrap_tfe
     from tensorflow.python.eager import context
 
     context.ensure_initialized()

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.python.eager import context
+from tensorflow.python.framework import errors, func_graph, ops
 
 from ipufeed.queues.xla_errors import own_text
 from ipufeed.tf_types import Dataset, Graph
 
-if TYPE_CHECKING:
-    from tensorflow.python.framework import errors
-
 # The attribute of a graph that lists its queue operations that were built without a device.
 _NOTED = "_ipufeed_unplaced_queues"
 _IPU = re.compile(r"/device:IPU(?::(\d+))?", re.IGNORECASE)
-# TensorFlow's function for its eager context; None until it has been imported.
-_context: Callable[[], Any] | None = None
 
 
 def current_device() -> str:
     """Returns the device that the scopes assign to a new op; "" for none."""
-    eager = _eager_context()
+    eager = context.context()
     if not eager.executing_eagerly():
-        from tensorflow.python.framework import func_graph, ops
-
         graph = ops.get_default_graph()
         while graph is not None:
             device = _device_of(graph)
@@ -42,16 +38,6 @@ def current_device() -> str:
     return eager.device_name or ""
 
 
-def _eager_context() -> Any:
-    """Returns TensorFlow's context; each call of a tf.function uses this."""
-    global _context
-    if _context is None:
-        from tensorflow.python.eager import context
-
-        _context = context.context
-    return _context()
-
-
 def _device_of(graph: Graph) -> str:
     """Returns the device that the graph's scopes give to a new op; "" for none.
 
@@ -59,8 +45,6 @@ def _device_of(graph: Graph) -> str:
     colocate_gradients_with_ops=True)` of a version 1 graph build each gradient in the
     scope of its op's colocation, which leaves the scopes of devices.
     """
-    from tensorflow.core.framework import node_def_pb2
-
     for neighbour in graph._colocation_stack.peek_objs():
         if neighbour.device:
             device = str(neighbour.device)
@@ -103,8 +87,6 @@ def check_placement(queue: str, ordinal: int) -> None:
     if current is not None:
         _check(queue, ordinal, current)
         return
-    from tensorflow.python.framework import func_graph, ops
-
     if ops.executing_eagerly_outside_functions():
         return
     graph = ops.get_default_graph()
@@ -123,8 +105,6 @@ def check_resources(dataset: Dataset) -> None:
     Raises:
         ValueError: One does.
     """
-    import tensorflow as tf
-
     for wrapper in dataset._functions():
         for captured in wrapper.function.captured_inputs:
             found = captured.dtype.name == "resource" and _IPU.search(

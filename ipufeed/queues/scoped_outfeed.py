@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 
 
@@ -23,8 +25,6 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
         outfeed_mode: IPUOutfeedMode | None = None,
         device_ordinal: int | None = None,
     ) -> None:
-        import tensorflow as tf
-
         if not tf.executing_eagerly():
             raise RuntimeError(
                 "ScopedIPUOutfeedQueue can only be created in eager mode."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.tf_types import DType, Nest, Shape, Spec, Tensor, TensorSpec
 
@@ -19,8 +21,6 @@ def check_spec(spec: Spec) -> list[TensorSpec]:
             dataset, a string or a variant.
         ValueError: A shape is not fully defined.
     """
-    import tensorflow as tf
-
     flat: list[TensorSpec] = tf.nest.flatten(spec)
     for index, component in enumerate(flat):
         if not isinstance(component, tf.TensorSpec):
@@ -46,8 +46,6 @@ def check_spec(spec: Spec) -> list[TensorSpec]:
 
 def flat_structure(spec: Spec) -> dict[str, list[DType | Shape]]:
     """Returns the dtypes and shapes of an element's tensors, under Graphcore's names."""
-    import tensorflow as tf
-
     flat = tf.nest.flatten(spec)
     return {
         "output_types": [component.dtype for component in flat],
@@ -82,8 +80,6 @@ def check_results(flat: list[Tensor], name: str) -> None:
     A dimension of size 0 is an error of the program's run, as in Graphcore's: see
     cc/feeds/outfeed.cc.
     """
-    import tensorflow as tf
-
     for index, tensor in enumerate(flat):
         if tensor.dtype.name not in FEED_DTYPES:
             raise tf.errors.FailedPreconditionError(
@@ -112,8 +108,6 @@ def as_tensors(values: Nest, queue: str) -> Nest:
     Raises:
         TypeError: A value cannot be converted; or ValueError, where TensorFlow raises it.
     """
-    import tensorflow as tf
-
     try:
         return tf.nest.map_structure(tf.convert_to_tensor, values)
     except (TypeError, ValueError) as error:

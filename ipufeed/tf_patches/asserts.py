@@ -13,6 +13,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.ops import gen_logging_ops
+from tensorflow.python.ops.parallel_for import pfor
+
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Operation, Tensor
 
@@ -32,10 +36,6 @@ def install(
         last_token: Gives a tensor that exists once the queue call before has ended; None
             where the ops that are built are not one program.
     """
-    import tensorflow as tf
-    from tensorflow.python.ops import gen_logging_ops
-    from tensorflow.python.ops.parallel_for import pfor
-
     stock = gen_logging_ops._assert
 
     @functools.wraps(stock)
@@ -73,8 +73,6 @@ def _failure_text(op: Operation) -> str:
     It omits the numbers that TensorFlow appends to names: the same function, built twice,
     must give the same program.
     """
-    import tensorflow as tf
-
     known = [tf.get_static_value(tensor) for tensor in op.inputs[1:]]
     parts = [
         f"[{each.decode(errors='replace') if isinstance(each, bytes) else each}]"

@@ -13,6 +13,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
+
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Tensor
 
@@ -20,8 +23,6 @@ from ipufeed.tf_types import Tensor
 @functools.cache
 def install(on_ipu: Callable[[], bool]) -> None:
     """Makes TensorFlow build the ops of datasets for the CPU where `on_ipu` is true."""
-    from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
-
     for module in (gen_dataset_ops, gen_experimental_dataset_ops):
         for name in [*_builders(module)]:
             replace(module, name, _on_host(getattr(module, name), on_ipu))
@@ -50,8 +51,6 @@ def _on_host(
 
     @functools.wraps(build)
     def build_on_host(*args: Any, **kwargs: Any) -> Tensor:
-        import tensorflow as tf
-
         if not on_ipu():
             return build(*args, **kwargs)
         with tf.device("/device:CPU:0"):

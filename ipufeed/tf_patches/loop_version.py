@@ -14,6 +14,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.ops import cond, control_flow_util
+
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Graph
 
@@ -37,9 +40,6 @@ def loop_version(use_while_v1: bool) -> Iterator[None]:
 
     Conditionals in it are of version 2.
     """
-    import tensorflow as tf
-    from tensorflow.python.ops import cond, control_flow_util
-
     if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         yield  # a function can only contain version 2 loops
         return

@@ -10,6 +10,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import tensorflow as tf
+from tensorflow.python.framework import tensor_util
+
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Tensor
 
@@ -23,9 +26,6 @@ def install(in_program: Callable[[], bool]) -> None:
     Args:
         in_program: Whether ops are being built for a program of an IPU.
     """
-    import tensorflow as tf
-    from tensorflow.python.framework import tensor_util
-
     stock = getattr(tf.raw_ops, OP)
 
     @functools.wraps(stock)
@@ -81,8 +81,6 @@ def _transform(
     Returns:
         Images [batch, *size, channels], of the same dtype.
     """
-    import tensorflow as tf
-
     images = tf.convert_to_tensor(images)
     height, width = images.shape.as_list()[1:3]
     y, x = tf.meshgrid(
@@ -131,15 +129,11 @@ def _transform(
 
 def _rounded(x: Tensor) -> Tensor:
     """Rounds to the nearest integer, halves away from 0, as C++ does."""
-    import tensorflow as tf
-
     return tf.sign(x) * tf.floor(tf.abs(x) + 0.5)
 
 
 def _mapped(x: Tensor, length: int, mode: str) -> Tensor:
     """Maps coordinates into the image, extended according to `mode`."""
-    import tensorflow as tf
-
     last = float(length - 1)
     if mode == "CONSTANT":
         return x

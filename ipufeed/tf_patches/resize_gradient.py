@@ -11,6 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import tensor_util
+from tensorflow.python.ops import gen_image_ops
 
 from ipufeed.tf_patches.changes import replace
 
@@ -24,10 +27,6 @@ def install(in_program: Callable[[], bool]) -> None:
     Args:
         in_program: Whether what is built now belongs to a program of an IPU.
     """
-    import tensorflow as tf
-    from tensorflow.python.framework import tensor_util
-    from tensorflow.python.ops import gen_image_ops
-
     stock = getattr(gen_image_ops, FUNCTION)
 
     @functools.wraps(stock)

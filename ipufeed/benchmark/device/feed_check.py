@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+from tensorflow.python.util import nest
+
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.queues.structure import FEED_DTYPES, check_spec
 from ipufeed.tf_types import Shape, Spec, TensorSpec
@@ -28,9 +31,6 @@ def check_feedable(spec: Spec) -> list[TensorSpec]:
         UnsupportedElementError: (a ValueError) A component is of another dtype, is not
             a dense tensor, or has no fixed shape; the message has the edit to make.
     """
-    import tensorflow as tf
-    from tensorflow.python.util import nest
-
     named = [
         (_component_name(path), component)
         for path, component in nest.flatten_with_joined_string_paths(spec)
@@ -86,7 +86,6 @@ def _component_name(path: str) -> str:
 
 def _cast_edit(spec: Spec) -> str:
     """Returns the `.map` that casts the components that must be cast."""
-    import tensorflow as tf
 
     def cast(value: str, component: TensorSpec) -> str:
         target = CASTS.get(component.dtype.name)

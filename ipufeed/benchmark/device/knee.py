@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed import _native
 from ipufeed.benchmark.device.run import DEVICE, build_program, stop_programs
@@ -92,8 +93,6 @@ class Sweep:
 
     def steps(self, count: int, step_ns: int) -> StepTimes:
         """Returns the times of `count` steps, or fewer if the dataset ends."""
-        import tensorflow as tf
-
         try:
             with tf.device(DEVICE):
                 self.program(

@@ -18,6 +18,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+import tensorflow as tf
+
 from ipufeed.benchmark.device.feed_check import check_feedable
 from ipufeed.benchmark.device.free_source import measure_free_source
 from ipufeed.benchmark.device.knee import sweep_knee
@@ -195,8 +197,6 @@ def _rule_for(dataset: Dataset, loader: Kind | None, settings: Settings) -> Samp
     """Returns the rule for samples of a dataset, or of the loader that it reads."""
     if loader is None:
         return sample_rule(dataset, settings.items_per_element)
-    import tensorflow as tf
-
     spec = dataset.element_spec  # all elements are of these shapes
     leading = {leading_of(each) for each in tf.nest.flatten(spec)}
     counter = loader.rows()
@@ -287,8 +287,6 @@ def _with_comparisons(facts: DeviceFacts, dataset: Dataset, size: int) -> Device
 
 
 def _tf_error() -> type[Exception]:
-    import tensorflow as tf
-
     kind: type[Exception] = tf.errors.OpError
     return kind
 
@@ -307,8 +305,6 @@ def _attaching_quietly() -> Iterator[None]:
 
 def _check_mode(dataset: Dataset, settings: Settings) -> None:
     """Refuses datasets and settings that a run through the device does not support."""
-    import tensorflow as tf
-
     if tf.is_symbolic_tensor(dataset._variant_tensor):
         raise ValueError(
             "--through device runs in eager mode, and the dataset was made in a graph. "

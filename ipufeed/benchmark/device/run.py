@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipufeed import _native
@@ -155,8 +156,6 @@ class Runner:
 
     def read_results(self) -> list[Any]:
         """Returns the outputs of the op, which returns when the programs have ended."""
-        import tensorflow as tf
-
         attributes = op_attributes(self.settings)
         device = self.device or DeviceSettings()
         size, samples, _ = element_size(self.dataset)
@@ -200,8 +199,6 @@ class Runner:
 
     def run_program(self) -> None:
         """Runs the program until the dataset ends or fails, or until it is stopped."""
-        import tensorflow as tf
-
         bound = self.settings.requested_elements or ENDLESS
         step_ns = 0 if self.device is None else self.device.step_ns
         begun_ns = time.monotonic_ns()
@@ -265,8 +262,6 @@ class Runner:
 
     def delete(self, interrupted: bool) -> None:
         """Releases the dataset, so that its threads stop using CPU time."""
-        import tensorflow as tf
-
         self.entry.ipufeed_run_free(self.number)  # a program that starts now is stopped
         if interrupted or not self.programs_done:
             # Python code of the dataset may still run: do not wait for it.
@@ -293,8 +288,6 @@ def element_size(dataset: Dataset) -> tuple[int, int, bool]:
 
     The samples are the smallest leading dimension, 0 if no tensor has one.
     """
-    import tensorflow as tf
-
     specs = tf.nest.flatten(dataset.element_spec)
     leading = {spec.shape[0] if spec.shape.rank else None for spec in specs}
     samples = min((size for size in leading if size is not None), default=0)
@@ -314,7 +307,6 @@ def build_program(
 
     It reads no element of the dataset.
     """
-    import tensorflow as tf
 
     def loop(n: Tensor, step_ns: Tensor) -> Nest:
         def body(*components: Tensor, **named: Tensor) -> Operation | None:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from ipufeed import _native
 from ipufeed.once import once
@@ -54,8 +56,6 @@ def wait(value: TensorLike, seconds: float) -> Tensor:
     Threads: builds a part of the current graph; in eager mode it waits at once. Stopping
     the program ends the wait.
     """
-    import tensorflow as tf
-
     if seconds < 0:
         raise ValueError(f"`seconds` must not be negative, got {seconds}.")
     _differentiate_wait()
@@ -66,8 +66,6 @@ def wait(value: TensorLike, seconds: float) -> Tensor:
 
 @once
 def _differentiate_wait() -> None:
-    from tensorflow.python.framework import ops
-
     @ops.RegisterGradient("IpufeedWait")  # type: ignore[untyped-decorator]
     def gradient(op: Operation, grad: Tensor) -> Tensor:
         return _native.load().ipufeed_wait(grad, nanoseconds=op.get_attr("nanoseconds"))

@@ -9,6 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.compiler.xla import xla
+
 from ipufeed.checks import check_function, check_takes
 from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
@@ -50,8 +53,6 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
         ValueError: An input is None, or the results contain an EstimatorSpec.
         RefusedError: An optimizer of Keras 3 updates variables in a version 1 graph.
     """
-    import tensorflow as tf
-
     check_function("computation", computation)
     interrupt.watch()  # before the first program, whose errors it explains
     inputs = checked_inputs(inputs)
@@ -99,8 +100,6 @@ def _ordinal_of_ops(operations: Iterable[Operation]) -> int:
 
 def _ops_of(results: Nest) -> list[Operation]:
     """Lists the operations among a computation's results, and those of its tensors."""
-    import tensorflow as tf
-
     return [
         each if isinstance(each, tf.Operation) else each.op
         for each in tf.nest.flatten(results)
@@ -141,8 +140,6 @@ def checked_inputs(inputs: Nest) -> list[Nest]:
             f"`inputs` must be a list or a tuple, got {type(inputs).__name__}: give "
             "`[x]` for a single input x."
         )
-    import tensorflow as tf
-
     for index, value in enumerate(inputs):
         if any(each is None for each in tf.nest.flatten(value)):
             raise ValueError(
@@ -183,7 +180,6 @@ def _compile_eagerly(
     computation: NestFunction, inputs: list[Nest], *, jit: bool
 ) -> Nest:
     """Runs the program at once, in eager mode; the results follow the same rules."""
-    import tensorflow as tf
     from tensorflow.python.eager import context
 
     returns_tensors: list[bool] = []
@@ -222,9 +218,6 @@ def _is_structured(results: Nest) -> bool:
 
 def _with_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
     """Builds one compiled program, unless the computation contains ops for the host."""
-    import tensorflow as tf
-    from tensorflow.python.compiler.xla import xla
-
     graph = tf.compat.v1.get_default_graph()
     first_op = len(graph.get_operations())
     effects: list[Operation] = []
@@ -265,8 +258,6 @@ def _name_program(graph: Graph, first_op: int, computation: NestFunction) -> Non
 
     TensorFlow names the function that it makes of the ops by their compile attribute.
     """
-    import tensorflow as tf
-
     name = name_of(computation)
     if not name:
         return
@@ -279,8 +270,6 @@ def _name_program(graph: Graph, first_op: int, computation: NestFunction) -> Non
 
 def _without_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
     """Builds the program for TensorFlow's executor, which runs it op by op."""
-    import tensorflow as tf
-
     graph = tf.compat.v1.get_default_graph()
     tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     first_op = len(graph.get_operations())
@@ -300,8 +289,6 @@ def _without_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
 @contextlib.contextmanager
 def _recorded_variables() -> Iterator[list[Variable]]:
     """Gives a list that collects the variables created in this context."""
-    import tensorflow as tf
-
     made: list[Variable] = []
 
     def make(next_creator: Callable[..., Variable], **arguments: Any) -> Variable:
@@ -319,8 +306,6 @@ def _after_effects(
 
     Args: See _side_effects.
     """
-    import tensorflow as tf
-
     effects = _side_effects(graph, first_op, made)
     if not graph.building_function:
         outside_compilation.mark_program(graph, first_op)

@@ -7,6 +7,10 @@ import inspect
 import weakref
 from dataclasses import dataclass
 
+import tensorflow as tf
+from tensorflow.python.eager import record
+from tensorflow.python.ops import gradients_util
+
 from ipufeed.checks import as_int
 from ipufeed.once import once
 from ipufeed.queues.chain import host_number
@@ -37,9 +41,6 @@ class Bound:
     @staticmethod
     def of(n: TensorLike | None, use_while_v1: bool) -> Bound:
         """Returns the bound of a Python integer; an empty one for a tensor or None."""
-        import tensorflow as tf
-        from tensorflow.python.eager import record
-
         if n is None or tf.is_tensor(n) or tf.executing_eagerly():
             return Bound()
         n = int(n)
@@ -80,9 +81,6 @@ def _bound_by_gradients() -> None:
     The condition of a loop without a bound does not read its input of that name. So the
     program depends on the number only from there on.
     """
-    import tensorflow as tf
-    from tensorflow.python.ops import gradients_util
-
     stock = gradients_util._GradientsHelper
     signature = inspect.signature(stock)
 
@@ -110,8 +108,6 @@ def run_time_value(name: str, n: TensorLike) -> Tensor:
         TypeError: It is of another type.
         ValueError: It is not a scalar, or an int that is negative or does not fit.
     """
-    import tensorflow as tf
-
     if tf.is_tensor(n):
         if n.dtype not in (tf.int32, tf.int64):
             raise TypeError(

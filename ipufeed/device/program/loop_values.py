@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
+
 from ipufeed.checks import as_tensor
 from ipufeed.device.program import executor
 from ipufeed.tf_types import Nest, Operation, Tensor, TensorLike
@@ -9,8 +12,6 @@ from ipufeed.tf_types import Nest, Operation, Tensor, TensorLike
 
 def listed(inputs: Nest) -> list[Tensor]:
     """Returns the carried values as a list: [] for None, [value] for one value."""
-    import tensorflow as tf
-
     if inputs is None:
         return []
     if not isinstance(inputs, (list, tuple)):
@@ -32,8 +33,6 @@ def split_results(results: Nest) -> tuple[list[Tensor], list[Operation]]:
     Raises:
         ValueError: An operation comes before a tensor.
     """
-    import tensorflow as tf
-
     if results is None:
         return [], []
     if not isinstance(results, (list, tuple)):
@@ -62,8 +61,6 @@ def check_results(tensors: list[Tensor], values: list[Tensor]) -> None:
         TypeError: Their number or dtypes differ.
         ValueError: A shape differs, in a graph. (Eager loops carry any.)
     """
-    import tensorflow as tf
-
     dtypes, found = ([each.dtype for each in them] for them in (values, tensors))
     if found != dtypes:
         raise TypeError(
@@ -97,8 +94,6 @@ def as_condition(result: TensorLike) -> Tensor:
         TypeError: It is not a boolean.
         ValueError: It has several elements.
     """
-    import tensorflow as tf
-
     holds = None if result is None else as_tensor("condition(...)", result)
     if holds is None or holds.dtype != tf.bool:
         given = "None" if holds is None else f"a tensor of {holds.dtype.name}"
@@ -116,8 +111,6 @@ def as_condition(result: TensorLike) -> Tensor:
 
 def _carried(name: str, value: TensorLike) -> Tensor:
     """Returns a carried value as a tensor, or an unchanged TensorArray."""
-    import tensorflow as tf
-
     if isinstance(value, tf.TensorArray):
         return value
     if isinstance(value, dict):
@@ -130,16 +123,11 @@ def _carried(name: str, value: TensorLike) -> Tensor:
 
 def passed_on(value: Tensor) -> Tensor:
     """Returns the identity of a tensor or TensorArray, to which dependencies are added."""
-    import tensorflow as tf
-
     return value.identity() if isinstance(value, tf.TensorArray) else tf.identity(value)
 
 
 def _is_compiled() -> bool:
     """Returns whether the current graph becomes a part of a compiled program."""
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
     if tf.executing_eagerly() or executor.executor() != "xla":
         return False
     graph = tf.compat.v1.get_default_graph()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
+
 from ipufeed.checks import check_function, flags_checked, own_signature
 from ipufeed.device.program import outside_compilation
 from ipufeed.device.program.loop_bound import Bound, run_time_value
@@ -73,8 +75,6 @@ def repeat(
 
     Threads: builds a part of the current graph; in eager mode it runs at once.
     """
-    import tensorflow as tf
-
     check_function("body", body)
     _check_queue(infeed_queue)
     values = listed(inputs)
@@ -133,8 +133,6 @@ def while_loop(
     limit = None
     if maximum_iterations is not None:
         limit = run_time_value("maximum_iterations", maximum_iterations)
-    import tensorflow as tf
-
     user_condition = as_user_function(condition)
 
     def continues(i: Tensor, *state: Tensor) -> Tensor:
@@ -156,8 +154,6 @@ def _build_while(
     Its name is empty, so that it does not change the names of the body's ops and of
     variables that the body creates: checkpoints rely on them.
     """
-    import tensorflow as tf
-
     results = tf.while_loop(
         condition,
         body,
@@ -184,8 +180,6 @@ def _wrap_body(
 
     `limit` is the number of iterations, if it is known before: see TrainingLoop.
     """
-    import tensorflow as tf
-
     runs = as_user_function(body)
 
     def step(i: Tensor, *state: Tensor) -> list[Tensor]:
@@ -223,8 +217,6 @@ def _wrap_body(
 
 def _unlisted(count: Tensor, results: list[Tensor], values: list[Tensor]) -> Nest:
     """Returns one tensor alone, several as a list; without any an operation, or `count`."""
-    import tensorflow as tf
-
     if not values:
         graph = tf.compat.v1.get_default_graph()
         # A function can return a tensor, but not an operation.
@@ -257,8 +249,6 @@ def _check_arity(
     condition: bool,
 ) -> None:
     """Raises TypeError before tracing if the function does not accept its arguments."""
-    import tensorflow as tf
-
     arguments: list[Nest] = []
     keywords: dict[str, Nest] = {}
     if infeed_queue is not None and not condition:

@@ -14,6 +14,11 @@ import contextvars
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.framework import errors
+from tensorflow.python.ops import control_flow_util
+
 from ipufeed.device.system import system
 from ipufeed.tf_types import Graph, Operation
 
@@ -40,8 +45,6 @@ def refuse_precompile() -> None:
     """
     if not system.precompiles():
         return
-    from tensorflow.python.framework import errors
-
     raise errors.UnimplementedError(None, None, CANNOT_PRECOMPILE)
 
 
@@ -110,10 +113,6 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
 
     Source: Graphcore's scope of this name.
     """
-    import tensorflow as tf
-    from tensorflow.core.framework import attr_value_pb2
-    from tensorflow.python.ops import control_flow_util
-
     if _outside.get():
         raise ValueError("Illegal nesting of outside_compilation_scope")
     program = _building.get()
@@ -145,8 +144,6 @@ def current_program() -> Building | None:
 
 def program_name() -> str:
     """Returns the user's name of the program that is being built; "" without one."""
-    import tensorflow as tf
-
     program = _building.get()
     if program is not None and program.name:
         return program.name
@@ -165,8 +162,6 @@ def mark_program(graph: Graph, first_op: int) -> None:
         graph: The graph.
         first_op: The number of its operations before the program.
     """
-    from tensorflow.core.framework import attr_value_pb2
-
     note = attr_value_pb2.AttrValue(s=f"program_{first_op}".encode())
     for op in graph.get_operations()[first_op:]:
         op._set_attr(PROGRAM_ATTR, note)

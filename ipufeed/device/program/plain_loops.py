@@ -13,6 +13,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_ops, while_v2
+
 from ipufeed.device.program.training_loop import TrainingLoop, checked_count, inside
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Graph, Nest, NestFunction, Operation, Tensor
@@ -64,7 +67,6 @@ class _PlainLoop(TrainingLoop):
 
     def traced(self, body: NestFunction) -> NestFunction:
         """Wraps the loop's body."""
-        import tensorflow as tf
 
         def trace(*args: Nest) -> Nest:
             self._body = tf.compat.v1.get_default_graph()
@@ -80,8 +82,6 @@ class _PlainLoop(TrainingLoop):
 
     def checked(self, results: Nest) -> Nest:
         """Returns the loop's results, which need the number of iterations to be right."""
-        import tensorflow as tf
-
         for add in self._later:
             add(_while_operation(self._body.name))
         if self._mini_batches == 1:
@@ -98,8 +98,6 @@ class _PlainLoop(TrainingLoop):
 
 def _added_counter(context: Any) -> tuple[Tensor, Tensor]:
     """Adds a counter to a version 1 loop; returns the iteration, and the count after it."""
-    import tensorflow as tf
-
     graph = tf.compat.v1.get_default_graph()
     with tf.control_dependencies(None):
         graph._set_control_flow_context(context.outer_context)
@@ -114,8 +112,6 @@ def _added_start(context: Any) -> Operation:
     It is between the first carried value and its Enter operation: XLA does not keep the
     control inputs of the latter.
     """
-    import tensorflow as tf
-
     enter = context.loop_enters[0].op
     # The current graph may be that of a branch in the loop's body.
     with enter.graph.as_default(), tf.control_dependencies(None):
@@ -127,8 +123,6 @@ def _added_start(context: Any) -> Operation:
 
 def _while_operation(body: str) -> Operation:
     """Returns the While operation of the current graph that has a body."""
-    import tensorflow as tf
-
     operations = tf.compat.v1.get_default_graph().get_operations()
     return next(
         op
@@ -139,8 +133,6 @@ def _while_operation(body: str) -> Operation:
 
 def _passed_on(results: Nest) -> Nest:
     """Returns identities of tensors and TensorArrays, with the current dependencies."""
-    import tensorflow as tf
-
     return tf.nest.map_structure(
         lambda each: (
             each.identity() if isinstance(each, tf.TensorArray) else tf.identity(each)
@@ -153,8 +145,6 @@ def _passed_on(results: Nest) -> Nest:
 @functools.cache
 def install() -> None:
     """Replaces the functions that build TensorFlow's two loops, once."""
-    from tensorflow.python.ops import control_flow_ops, while_v2
-
     stock, context = while_v2.while_loop, control_flow_ops.WhileContext
     stock_v1 = context.BuildLoop
 

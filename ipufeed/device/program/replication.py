@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tensorflow.python.framework import errors
+
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program.sharding import number_of_shards
 from ipufeed.device.system.system import require_usable
@@ -29,8 +31,6 @@ def replication_factor(num_ipus: int, shards: int) -> int:
     """
     if num_ipus % shards == 0:
         return num_ipus // shards
-    from tensorflow.python.framework import errors
-
     raise errors.InternalError(
         None,
         None,
@@ -55,8 +55,6 @@ def refuse_replicas(ordinal: int, operations: Iterable[Operation]) -> None:
     shards = number_of_shards(operations)
     if replication_factor(num_ipus, shards) == 1:
         return
-    from tensorflow.python.framework import errors
-
     raise errors.UnimplementedError(
         None,
         None,

@@ -6,6 +6,10 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.core.framework import attr_value_pb2
+
 from ipufeed.checks import as_int, flags_checked, is_int
 from ipufeed.device.program.outside_compilation import (
     outside_compilation_scope as outside_compilation_scope,
@@ -36,8 +40,6 @@ def ipu_scope(device: str) -> Iterator[None]:
         ValueError: It is not an IPU, or one that does not exist. TensorFlow would place
             the ops on the CPU without a warning.
     """
-    import tensorflow as tf
-
     ordinal = check_device(device)
     interrupt.watch()  # before the first program, whose errors it explains
     with contextlib.ExitStack() as stack:
@@ -102,8 +104,6 @@ def frontend_attribute(
 
 @contextlib.contextmanager
 def _attribute(name: str, value: str, restore_to: str | None) -> Iterator[None]:
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         yield
         return
@@ -124,8 +124,6 @@ def _attribute(name: str, value: str, restore_to: str | None) -> Iterator[None]:
 
 def _attributes(graph: Graph) -> dict[str, str]:
     """Returns the current frontend attributes of a graph's scopes."""
-    from tensorflow.compiler.xla import xla_data_pb2
-
     noted = graph._attr_scope_map.get(FRONTEND_ATTRIBUTES_NAME)
     if noted is None:
         return {}
@@ -133,9 +131,6 @@ def _attributes(graph: Graph) -> dict[str, str]:
 
 
 def _set_attributes(graph: Graph, attributes: dict[str, str]) -> None:
-    from tensorflow.compiler.xla import xla_data_pb2
-    from tensorflow.core.framework import attr_value_pb2
-
     if not attributes:
         graph._attr_scope_map.pop(FRONTEND_ATTRIBUTES_NAME, None)
         return
@@ -146,8 +141,6 @@ def _set_attributes(graph: Graph, attributes: dict[str, str]) -> None:
 
 @contextlib.contextmanager
 def _noted(attribute_name: str, attribute_value: str) -> Iterator[None]:
-    from tensorflow.core.framework import attr_value_pb2
-
     note = attr_value_pb2.AttrValue(s=attribute_value.encode())
     with _at_ops({f"_ipufeed_{attribute_name}": note}):
         yield
@@ -155,8 +148,6 @@ def _noted(attribute_name: str, attribute_value: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _at_ops(attributes: dict[str, Any]) -> Iterator[None]:
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         yield
         return
@@ -190,8 +181,6 @@ def partials_type(override_type: DType) -> Iterator[None]:
     Raises:
         ValueError: Another dtype.
     """
-    import tensorflow as tf
-
     names = {tf.float16: "F16", tf.float32: "F32"}
     # By equality: the hashes of NumPy's dtypes are others.
     if override_type not in list(names):

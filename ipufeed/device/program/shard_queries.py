@@ -13,6 +13,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
 from ipufeed.checks import as_int, check_flags, check_function
 from ipufeed.device.program.sharding import (
     SHARD_ATTR,
@@ -92,9 +95,6 @@ def enable_sharded_gradient_tape() -> None:
 @contextlib.contextmanager
 def ipu_autoshard() -> Iterator[None]:
     """Marks ops for `automatic_sharding`, which then distributes only marked ones."""
-    import tensorflow as tf
-    from tensorflow.core.framework import attr_value_pb2
-
     if tf.executing_eagerly():
         yield
         return
@@ -125,8 +125,6 @@ def automatic_sharding(
         TypeError: An argument is of another type.
         ValueError: The number is less than 1, or there are fewer ops than shards.
     """
-    import tensorflow as tf
-
     check_flags(frozen_inference=frozen_inference)
     shards = as_int("num_shards", num_shards)
     if shards < 1:
@@ -176,7 +174,5 @@ def _set_shard(op: Operation, shard: int) -> None:
 
 
 def _on_host(op: Operation) -> bool:
-    import tensorflow as tf
-
     kind: str | None = tf.DeviceSpec.from_string(op.device).device_type
     return kind == "CPU"

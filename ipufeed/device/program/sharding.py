@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.core.framework import attr_value_pb2
+
 from ipufeed.tf_types import Graph, Operation
 
 # The device reads them: ipufeed/cc/xla/compile/shards.cc.
@@ -23,8 +27,6 @@ def get_sharding(operation: Operation) -> list[int] | None:
     Raises:
         TypeError: `operation` is not a tf.Operation.
     """
-    import tensorflow as tf
-
     if not isinstance(operation, tf.Operation):
         raise TypeError(
             f"`operation` must be a tf.Operation, got {type(operation).__name__}."
@@ -48,9 +50,6 @@ def shard_attributes(indices: Iterable[int]) -> dict[str, Any]:
 
     Only an op on one IPU has XLA_SHARDING_ATTR: XLA refuses one with several.
     """
-    from tensorflow.compiler.xla import xla_data_pb2
-    from tensorflow.core.framework import attr_value_pb2
-
     found = list(indices)
     text = ",".join(map(str, found)).encode()
     made = {SHARD_ATTR: attr_value_pb2.AttrValue(s=text)}
@@ -106,8 +105,6 @@ def mark_shards(operations: Iterable[Operation]) -> None:
     TensorFlow rewrites a session's graph before it compiles the program, and a replaced op
     loses its attributes; some op always keeps them.
     """
-    from tensorflow.core.framework import attr_value_pb2
-
     operations = list(operations)
     shards = number_of_shards(operations)
     if shards == 1:
@@ -125,8 +122,6 @@ def propagate_sharding(graph: Graph | None = None) -> None:
     Args:
         graph: The graph. Default: the default one.
     """
-    import tensorflow as tf
-
     graph = graph or tf.compat.v1.get_default_graph()
     operations = graph.get_operations()
     found = {op.name: get_sharding(op) for op in operations}

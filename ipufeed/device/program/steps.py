@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed import _native
 from ipufeed.checks import as_number, is_within
@@ -79,8 +80,6 @@ def step(seconds: TensorLike) -> Tensor:
 
 def as_nanoseconds(seconds: TensorLike) -> Tensor:
     """Converts a number or a scalar tensor to int64 ns, with the checks of `step`."""
-    import tensorflow as tf
-
     if tf.is_tensor(seconds):
         if seconds.dtype.is_integer:
             return tf.cast(tf.reshape(seconds, []), tf.int64) * 10**9

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
 from ipufeed import _native
 from ipufeed.tf_types import Operation, Tensor, TensorLike
 
@@ -49,9 +52,6 @@ class TrainingLoop:
         Returns:
             Outside of a loop, the op that checks it.
         """
-        import tensorflow as tf
-        from tensorflow.core.framework import attr_value_pb2
-
         if self.iteration is None:
             return checked_count(tf.constant(-1, tf.int64), mini_batches)
         if tf.executing_eagerly():

@@ -8,6 +8,9 @@ import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
+import tensorflow as tf
+from tensorflow.python.ops import handle_data_util
+
 from ipufeed.errors import RefusedError
 from ipufeed.tf_types import DType, Graph, Operation, Shape, Tensor, Variable
 
@@ -33,8 +36,6 @@ def move_variable_initialization_to_cpu(graph: Graph | None = None) -> None:
         RuntimeError: In eager mode there is no graph.
         TypeError: It is not a graph.
     """
-    import tensorflow as tf
-
     if not isinstance(graph, (tf.Graph, type(None))):
         raise TypeError(
             "`graph` must be a tf.Graph, or None for the default one, got "
@@ -74,8 +75,6 @@ def initialize_on_cpu(variables: Iterable[Variable]) -> None:
 
 def _belongs_to_variable(operation: Operation) -> bool:
     """Returns whether an op is a variable, or reads or writes one."""
-    import tensorflow as tf
-
     ends = [*operation.inputs, *operation.outputs]
     return any(tensor.dtype.base_dtype == tf.resource for tensor in ends)
 
@@ -86,9 +85,6 @@ def contents_of(handle: Tensor) -> tuple[DType, Shape]:
     Args:
         handle: The variable's handle, a resource tensor of a graph or of eager mode.
     """
-    import tensorflow as tf
-    from tensorflow.python.ops import handle_data_util
-
     data = getattr(handle, "_handle_data", None)
     if data is None:
         data = handle_data_util.get_resource_handle_data(handle)
@@ -107,8 +103,6 @@ def refuse_updates(operations: Iterable[Operation]) -> None:
     """
     if "keras.src.optimizers.base_optimizer" not in sys.modules:
         return
-    import tensorflow as tf
-
     initializers = {each.initializer for each in tf.compat.v1.global_variables()}
     for op in operations:
         if op.type in _ASSIGNS and op not in initializers and _by_optimizer(op):

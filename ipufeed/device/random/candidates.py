@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from ipufeed.device.random import ops as random_ops
 from ipufeed.tf_types import Nest, NestFunction, Tensor, TensorLike
 
@@ -39,8 +41,6 @@ class _Classes:
 
     def of(self, u: Tensor) -> Tensor:
         """Returns the classes, int64, for uniform numbers in [0, 1)."""
-        import tensorflow as tf
-
         if self.log_uniform:
             value = tf.math.floor(tf.exp(u * math.log(self.count + 1))) - 1.0
         else:
@@ -49,8 +49,6 @@ class _Classes:
 
     def probability(self, classes: Tensor) -> Tensor:
         """Returns the probability of classes, float32."""
-        import tensorflow as tf
-
         k = tf.cast(classes, tf.float32)
         if not self.log_uniform:
             return tf.ones_like(k) / float(self.count)
@@ -81,8 +79,6 @@ def sample_classes(
 def _sample(
     labels: Tensor, num_sampled: int, classes: _Classes, unique: bool, seed: Seed
 ) -> tuple[Tensor, Tensor, Tensor]:
-    import tensorflow as tf
-
     if num_sampled < 1 or (unique and num_sampled > classes.count):
         raise ValueError(
             f"num_sampled must be in 1 to num_classes ({classes.count}), got {num_sampled}."
@@ -107,7 +103,6 @@ def _sample(
 
 def _different(seed: Tensor, wanted: int, classes: _Classes) -> tuple[Tensor, Tensor]:
     """Returns the first different classes of a sequence of draws, and the draw count."""
-    import tensorflow as tf
 
     def draw(found: Tensor, count: Tensor, draws: Tensor) -> Nest:
         own = seed + tf.stack([0, draws])
@@ -139,8 +134,6 @@ def sampler(log_uniform: bool) -> NestFunction:
         seed2: int | None = 0,
         name: str | None = None,
     ) -> Nest:
-        import tensorflow as tf
-
         kind = "log_uniform" if log_uniform else "uniform"
         with tf.name_scope(name or f"{kind}_candidate_sampler"):
             true_classes = tf.convert_to_tensor(true_classes, tf.int64)

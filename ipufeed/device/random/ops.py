@@ -21,6 +21,9 @@ import enum
 import functools
 from collections.abc import Iterator
 
+import tensorflow as tf
+from tensorflow.python.framework import func_graph, ops
+
 from ipufeed import _native
 from ipufeed.device.program import outside_compilation
 from ipufeed.device.random.recomputed import kept
@@ -85,8 +88,6 @@ def _program() -> tuple[object, list[FuncGraph]]:
     program, although they may be built inside it. The functions are those from the current
     one outwards.
     """
-    from tensorflow.python.framework import func_graph, ops
-
     graph = ops.get_default_graph()
     functions = []
     while isinstance(graph, func_graph.FuncGraph):
@@ -128,8 +129,6 @@ def draw(seed1: int = 0, seed2: int = 0, own: Tensor | None = None) -> Tensor:
 
 
 def _draw(seed1: int, seed2: int, own: Tensor | None) -> Tensor:
-    import tensorflow as tf
-
     number = 0
     if not tf.executing_eagerly():
         interrupt.watch()  # it notifies the native core of the end of functions
@@ -146,8 +145,6 @@ def numbers(
     shape: Shape, of_seed: Tensor, dtype: DType, distribution: Distribution
 ) -> Tensor:
     """Builds the op that returns random floats of a seed."""
-    import tensorflow as tf
-
     return _native.load().ipufeed_random(
         tf.cast(shape, tf.int32),
         of_seed,
@@ -164,8 +161,6 @@ def _floats(
     seed2: int | None = 0,
     name: str | None = None,
 ) -> Tensor:
-    import tensorflow as tf
-
     with tf.name_scope(name or distribution.name.lower()):
         drawn = draw(seed or 0, seed2 or 0)
         return numbers(shape, drawn, dtype, distribution)
@@ -179,8 +174,6 @@ def _integers(
     seed2: int | None = 0,
     name: str | None = None,
 ) -> Tensor:
-    import tensorflow as tf
-
     with tf.name_scope(name or "random_uniform_int"):
         low = tf.convert_to_tensor(minval)
         high = tf.convert_to_tensor(maxval, low.dtype)
@@ -199,8 +192,6 @@ def _categories(
     name: str | None = None,
 ) -> Tensor:
     """Samples from each row: the index of the largest logit plus Gumbel noise."""
-    import tensorflow as tf
-
     with tf.name_scope(name or "multinomial"):
         scores = tf.cast(logits, tf.float32)
         rows, classes = tf.unstack(tf.shape(scores), 2)
@@ -220,8 +211,6 @@ def _shuffled(
     seed2: int | None = 0,
     name: str | None = None,
 ) -> Tensor:
-    import tensorflow as tf
-
     with tf.name_scope(name or "random_shuffle"):
         value = tf.convert_to_tensor(value)
         if value.shape.rank == 0:

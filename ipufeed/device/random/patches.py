@@ -24,6 +24,19 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.data.ops import structured_function
+from tensorflow.python.eager.polymorphic_function import (
+    function_context,
+    tracing_compilation,
+)
+from tensorflow.python.ops import (
+    gen_candidate_sampling_ops,
+    gen_image_ops,
+    gen_nn_ops,
+    gen_random_ops,
+)
+
 from ipufeed.device.random import candidates, recomputed, samplers, unreached
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.system.seeds import on_seed
@@ -41,18 +54,6 @@ _fresh: contextvars.ContextVar[object] = contextvars.ContextVar(
 @functools.cache
 def install() -> None:
     """Makes the changes, once."""
-    from tensorflow.python.data.ops import structured_function
-    from tensorflow.python.eager.polymorphic_function import (
-        function_context,
-        tracing_compilation,
-    )
-    from tensorflow.python.ops import (
-        gen_candidate_sampling_ops,
-        gen_image_ops,
-        gen_nn_ops,
-        gen_random_ops,
-    )
-
     for module, functions in (
         (gen_random_ops, {**random_ops.REWRITTEN, **samplers.RANDOM}),
         (gen_image_ops, samplers.IMAGE),
@@ -78,8 +79,6 @@ def install() -> None:
 
 def _replace_op(module: Any, name: str, change: Callable[[Any], Any]) -> None:
     """Replaces the function that builds an op, under each of its names."""
-    import tensorflow as tf
-
     raw = "".join(word.capitalize() for word in name.split("_"))
     for owner, attribute in ((module, name), (module, raw), (tf.raw_ops, raw)):
         replace(owner, attribute, change(getattr(owner, attribute)))
@@ -177,8 +176,6 @@ def _of_device(method: Callable[..., Any]) -> NestFunction:
 
     @functools.wraps(method)
     def following(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        import tensorflow as tf
-
         kept = method(self, *arguments, **keywords)
         if not (tf.is_tensor(kept) and recomputed.draws(random_ops.on_ipu)):
             return kept

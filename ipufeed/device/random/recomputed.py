@@ -19,6 +19,11 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import custom_gradient
+from tensorflow.python.util import tf_decorator
+
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Graph, Nest, NestFunction, Tensor
 
@@ -91,9 +96,6 @@ _kept: contextvars.ContextVar[_Kept | None] = contextvars.ContextVar(
 
 def _graph() -> Graph | None:
     """Returns the graph of new operations; None in eager mode."""
-    import tensorflow as tf
-    from tensorflow.python.framework import ops
-
     return None if tf.executing_eagerly() else ops.get_default_graph()
 
 
@@ -118,17 +120,12 @@ def draws(on_ipu: Callable[[], bool]) -> bool:
 @functools.cache
 def install() -> None:
     """Changes tf.recompute_grad, once."""
-    import tensorflow as tf
-    from tensorflow.python.ops import custom_gradient
-
     recompute_grad = _keeping(custom_gradient.recompute_grad)
     for module in (custom_gradient, tf, tf.compat.v1, tf.compat.v2):
         replace(module, "recompute_grad", recompute_grad)
 
 
 def _keeping(original: Callable[[NestFunction], NestFunction]) -> NestFunction:
-    from tensorflow.python.util import tf_decorator
-
     @functools.wraps(original)
     def recompute_grad(f: NestFunction) -> Any:
         def inner(*arguments: Any, **keywords: Any) -> Nest:

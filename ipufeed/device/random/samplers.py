@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.ops import gen_image_ops, gen_stateless_random_ops
+
 from ipufeed.device.random.ops import draw
 from ipufeed.tf_types import DType, NestFunction, Shape, Tensor, TensorLike
 
 
 def _shape_with(shape: Shape, parameter: Tensor) -> Tensor:
     """Returns `shape` followed by the parameter's shape."""
-    import tensorflow as tf
-
     first = tf.cast(shape, tf.int32)
     return tf.concat([first, tf.shape(parameter)], axis=0)
 
@@ -30,8 +31,6 @@ def _gamma(
     seed2: int | None = 0,
     name: str | None = None,
 ) -> Tensor:
-    import tensorflow as tf
-
     with tf.name_scope(name or "random_gamma"):
         alpha = tf.convert_to_tensor(alpha)
         drawn = draw(seed or 0, seed2 or 0)
@@ -47,8 +46,6 @@ def _poisson(
     dtype: DType | None = None,
     name: str | None = None,
 ) -> Tensor:
-    import tensorflow as tf
-
     with tf.name_scope(name or "random_poisson"):
         rate = tf.convert_to_tensor(rate)
         drawn = draw(seed or 0, seed2 or 0)
@@ -67,9 +64,6 @@ def _truncated_normal(
     name: str | None = None,
 ) -> Tensor:
     """Each parameter is a scalar, or has a value for each index of the first axis."""
-    import tensorflow as tf
-    from tensorflow.python.ops import gen_stateless_random_ops
-
     with tf.name_scope(name or "parameterized_truncated_normal"):
         parameters = [
             tf.convert_to_tensor(p) for p in (means, stdevs, minvals, maxvals)
@@ -95,8 +89,6 @@ def _boxes(
     use_image_if_no_bounding_boxes: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    from tensorflow.python.ops import gen_image_ops
-
     return gen_image_ops.stateless_sample_distorted_bounding_box(
         image_size,
         bounding_boxes,

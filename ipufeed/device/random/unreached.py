@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from tensorflow.python.ops import stateful_random_ops
+
 from ipufeed.device.random.ops import on_ipu
 from ipufeed.device.system.seeds import has_seeds
 from ipufeed.no_effect import warn_once
@@ -102,8 +104,6 @@ def noted(
 
 def note_generators(replace: Callable[[Any, str, Any], None]) -> None:
     """Makes generators of a non-deterministic state record that an IPU uses them."""
-    from tensorflow.python.ops import stateful_random_ops
-
     kind = stateful_random_ops.Generator
     begin = kind.from_non_deterministic_state.__func__
     skip = kind._skip_single_var

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+from tensorflow.python.util import nest
+
 from ipufeed.keras.checks.arguments import refuse_unknown_size
 from ipufeed.keras.checks.host_operations import refuse_texts
 from ipufeed.tf_types import KerasModel, Nest
@@ -30,8 +33,6 @@ def check_arrays(model: KerasModel, arguments: dict[str, Nest]) -> None:
         UnsupportedElementError: An array of texts.
         ValueError: One of objects, times or records.
     """
-    from tensorflow.python.util import nest  # the public one has no paths
-
     for name, value in arguments.items():
         for path, leaf in nest.flatten_with_tuple_paths(value):
             for dtype in _dtypes(leaf):
@@ -63,8 +64,6 @@ def check_end(data: Nest, steps: object, argument: str) -> None:
         steps: The steps of an epoch; None: all of the data.
         argument: The name of the caller's argument for the steps.
     """
-    import tensorflow as tf
-
     if steps is None and isinstance(data, tf.data.Dataset):
         with tf.device("/device:CPU:0"):
             size = int(data.cardinality())

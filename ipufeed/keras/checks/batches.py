@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.tf_types import Nest
 
@@ -94,14 +95,10 @@ def _kinds(leaves: list[np.ndarray | None]) -> list[object]:
 
 def _leaves(batch: Nest) -> list[np.ndarray | None]:
     """Returns arrays without data, with the shapes and dtypes of a batch's components."""
-    import tensorflow as tf
-
     return [_without_data(each) for each in tf.nest.flatten(batch)]
 
 
 def _without_data(leaf: Nest) -> np.ndarray | None:
-    import tensorflow as tf
-
     if leaf is None:
         return None
     if tf.is_tensor(leaf):

@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
 from ipufeed.device.program.sharding import called_graphs
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.python_ops import PYTHON_OPS
@@ -62,8 +65,6 @@ def check_operations(model: KerasModel, graph: Graph, results: Nest = None) -> N
 
 def check_texts(model: KerasModel, element_spec: Spec) -> None:
     """Raises UnsupportedElementError if the data contain texts."""
-    import tensorflow as tf
-
     specs = tf.nest.flatten(element_spec)
     found = [i for i, each in enumerate(specs) if _is_text(each)]
     if found:
@@ -133,8 +134,6 @@ _with_kernel: set[str] = set()
 
 
 def _has_kernel(kind: str) -> bool:
-    from tensorflow.python.framework import kernels
-
     if kind not in _with_kernel:
         found = kernels.get_registered_kernels_for_op(kind).kernel
         if any(each.device_type == "XLA_CPU_JIT" for each in found):
@@ -181,8 +180,6 @@ def _live(graph: Graph, ends: Iterable[Operation]) -> Iterator[Operation]:
 
 
 def _tensors(results: Nest) -> Nest:
-    import tensorflow as tf
-
     return [each for each in tf.nest.flatten(results) if tf.is_tensor(each)]
 
 

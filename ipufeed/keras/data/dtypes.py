@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.tf_types import Dataset, Nest, Tensor
 
@@ -42,8 +43,6 @@ class Packing:
 
     def pack(self, results: Nest) -> Nest:
         """Builds the conversion of a step's results, and records their dtypes."""
-        import tensorflow as tf
-
         flat = [tf.convert_to_tensor(each) for each in tf.nest.flatten(results)]
         self._dtypes = [each.dtype for each in flat]
         packed = [self._packed(each) for each in flat]
@@ -53,8 +52,6 @@ class Packing:
 
     def unpack(self, results: Nest) -> Nest:
         """Converts results that were read back; they may have more dimensions in front."""
-        import tensorflow as tf
-
         if self._sums or not self._differs:
             return results
         flat = tf.nest.flatten(results)
@@ -65,8 +62,6 @@ class Packing:
         return tf.nest.pack_sequence_as(results, unpacked)
 
     def _packed(self, x: Tensor) -> Tensor:
-        import tensorflow as tf
-
         name = x.dtype.name
         if name in CASTS and self._sums:
             return tf.cast(x, tf.float32)
@@ -80,8 +75,6 @@ class Packing:
 
 
 def _unpacked(x: Tensor, dtype: Any) -> Tensor:
-    import tensorflow as tf
-
     if dtype.name in HALVED or dtype.name == "uint32":
         return tf.bitcast(x, dtype)
     if dtype.name in EXACT:
@@ -100,8 +93,6 @@ def narrow(dataset: Dataset) -> Dataset:
     Raises:
         ValueError: A component has a dtype that has no such cast.
     """
-    import tensorflow as tf
-
     specs = tf.nest.flatten(dataset.element_spec)
     dtypes = [getattr(spec, "dtype", None) for spec in specs]
     _check_dtypes(dtypes)
@@ -137,8 +128,6 @@ def _check_dtypes(dtypes: list[Any]) -> None:
 
 def _narrowed(x: Tensor, what: str) -> Tensor:
     """Casts a tensor; an integer that does not fit is an InvalidArgumentError."""
-    import tensorflow as tf
-
     narrower = CASTS.get(x.dtype.name)
     if narrower is None:
         return x
@@ -169,7 +158,6 @@ def narrow_arrays(arguments: Nest) -> Nest:
         ValueError: An integer of an array does not fit.
         tf.errors.InvalidArgumentError: One of a tensor.
     """
-    import tensorflow as tf
 
     def cast(each: Nest) -> Nest:
         if not isinstance(each, (np.ndarray, np.generic, tf.Tensor)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.data.partial_batch import PartialBatch
@@ -25,8 +26,6 @@ def with_shapes(
     Returns:
         The dataset; and its last batch if that is smaller.
     """
-    import tensorflow as tf
-
     spec = dataset.element_spec
     specs = tf.nest.flatten(spec)
     first = [np.shape(each) for each in tf.nest.flatten(batch) if each is not None]
@@ -48,8 +47,6 @@ def with_shapes(
 
 
 def _rows(batch: Nest) -> int:
-    import tensorflow as tf
-
     return next(
         int(np.shape(each)[0]) for each in tf.nest.flatten(batch) if each is not None
     )
@@ -57,8 +54,6 @@ def _rows(batch: Nest) -> int:
 
 def zeros_of(dataset: Dataset) -> Nest:
     """Returns an element of zeros, on the host."""
-    import tensorflow as tf
-
     with tf.device("/device:CPU:0"):
         return tf.nest.map_structure(
             lambda spec: tf.zeros(spec.shape, spec.dtype), dataset.element_spec
@@ -67,8 +62,6 @@ def zeros_of(dataset: Dataset) -> Nest:
 
 def check_shapes(element_spec: Spec) -> None:
     """Raises ValueError if a component is not dense, or has an unknown dimension."""
-    import tensorflow as tf
-
     for i, spec in enumerate(tf.nest.flatten(element_spec)):
         shape = getattr(spec, "shape", None)
         if isinstance(spec, tf.RaggedTensorSpec):

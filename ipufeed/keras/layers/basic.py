@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import tensorflow as tf
+
 from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
@@ -209,8 +211,6 @@ class RecomputationCheckpoint(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Nest) -> Nest:
         """Returns the inputs."""
-        import tensorflow as tf
-
         return tf.nest.map_structure(tf.identity, inputs)
 
 
@@ -232,8 +232,6 @@ class AssumeEqualAcrossReplicas(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Nest) -> Nest:
         """Returns the inputs."""
-        import tensorflow as tf
-
         return tf.nest.map_structure(tf.identity, inputs)
 
     def get_config(self) -> Config:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.checks import check_flags
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.tf_types import Config, Nest, Shape, Tensor
@@ -12,8 +14,6 @@ from ipufeed.tf_types import Config, Nest, Shape, Tensor
 
 def _shape(x: Tensor) -> list[int | Tensor]:
     """Returns the sizes of a tensor: ints, or tensors for unknown ones."""
-    import tensorflow as tf
-
     sizes = tf.shape(x)
     known = tf.TensorShape(x.shape).as_list()
     return [sizes[i] if size is None else size for i, size in enumerate(known)]
@@ -21,8 +21,6 @@ def _shape(x: Tensor) -> list[int | Tensor]:
 
 def _moved(x: Tensor, source: int, target: int) -> Tensor:
     """Moves an axis of a tensor to another position."""
-    import tensorflow as tf
-
     order = list(range(len(x.shape)))
     order.insert(target % len(order), order.pop(source))
     return tf.transpose(x, order)
@@ -103,8 +101,6 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Nest) -> Nest:
         """Normalises the inputs."""
-        import tensorflow as tf
-
         last = self.channels_axis == -1
         x = inputs if last else _moved(inputs, 1, -1)
         shape = _shape(x)

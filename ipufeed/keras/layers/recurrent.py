@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.checks import check_flags
 from ipufeed.keras.layers.basic import one_seed
 from ipufeed.keras.layers.in_use import keras
@@ -95,8 +97,6 @@ class _Popnn:
 
 def _swapped(x: Tensor) -> Tensor:
     """Exchanges the first two axes of a tensor."""
-    import tensorflow as tf
-
     return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
 
 

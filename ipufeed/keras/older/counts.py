@@ -10,6 +10,8 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from ipufeed.tf_types import Nest
 
 
@@ -95,8 +97,6 @@ def size_of(x: Nest, batch_size: int | None) -> int | None:
         x: A dataset, whose elements are batches, or arrays.
         batch_size: The batch size of arrays. None is 32, as in Keras.
     """
-    import tensorflow as tf
-
     if isinstance(x, tf.data.Dataset):
         size = int(x.cardinality())
         return size if size >= 0 else None

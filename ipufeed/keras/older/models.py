@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import tensorflow as tf
+
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.keras.older.counts import count, size_of
 from ipufeed.tf_types import DType, KerasLayer, KerasModel, Nest
@@ -177,8 +179,6 @@ class _Older:
         Returns:
             The data, and Keras's number of steps; None for all data.
         """
-        import tensorflow as tf
-
         from ipufeed.keras.state import existing_state
 
         model = self.keras_model

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.collectives import ops as collectives
@@ -337,8 +339,6 @@ class GradientAccumulationOptimizer(IpuOptimizer):
 
 def _replicas_are_several() -> bool:
     """Whether a program for several replicas is being built."""
-    import tensorflow as tf
-
     from ipufeed.device.program.strategy import current_strategy
     from ipufeed.device.system.system import require_usable
 
@@ -350,8 +350,6 @@ def _replicas_are_several() -> bool:
 
 def _over_replicas(pairs: list[GradAndVar]) -> list[GradAndVar]:
     """Divides gradients by the number of replicas."""
-    import tensorflow as tf
-
     if not _replicas_are_several():
         return pairs
     count = collectives.cross_replica_sum(tf.constant(1.0))
@@ -362,6 +360,4 @@ def _over_replicas(pairs: list[GradAndVar]) -> list[GradAndVar]:
 
 
 def _dense(gradient: Tensor) -> Tensor:
-    import tensorflow as tf
-
     return None if gradient is None else tf.convert_to_tensor(gradient)

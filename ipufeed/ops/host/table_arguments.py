@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.checks import as_number
 from ipufeed.tf_types import DType, Shape, Tensor, TensorLike
@@ -20,8 +21,6 @@ def maker(initializer: Any, shape: Shape, dtype: DType) -> Callable[[], Tensor]:
     Raises:
         TypeError, ValueError: It is not an initializer, or a tensor of another shape.
     """
-    import tensorflow as tf
-
     if isinstance(initializer, str):
         raise TypeError(
             "`initializer` must be a tensor or an initializer such as "
@@ -39,8 +38,6 @@ def maker(initializer: Any, shape: Shape, dtype: DType) -> Callable[[], Tensor]:
 
 def _of_shape(value: TensorLike, shape: Shape) -> Tensor:
     """Returns a tensor of numbers; raises TypeError or ValueError for another value."""
-    import tensorflow as tf
-
     tensor = tf.convert_to_tensor(value)
     if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
         raise TypeError(
@@ -61,8 +58,6 @@ def as_rate(rate: Any) -> float:
         TypeError: It is not a number.
         ValueError: It is not finite.
     """
-    import tensorflow as tf
-
     if tf.is_tensor(rate):
         rate = tf.get_static_value(rate)
     rate = rate.item() if isinstance(rate, (np.ndarray, np.generic)) else rate

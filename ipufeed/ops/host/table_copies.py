@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.ops.host.tables import Table
 from ipufeed.tf_types import Nest, Variable
@@ -74,8 +75,6 @@ class TableCopies:
     """
 
     def __init__(self, table: Table, variable: Variable, session: Any) -> None:
-        import tensorflow as tf
-
         self._table, self._variable = table, variable
         self._is_variable = isinstance(variable, tf.Variable)
         # A monitored session runs this one; so do its hooks.
@@ -112,8 +111,6 @@ class TableCopies:
             args: The positional arguments of the call: those of Session.run, if there is a
                 session.
         """
-        import tensorflow as tf
-
         if self._session is None:
             if tf.executing_eagerly():
                 self._copy()
@@ -138,8 +135,6 @@ class TableCopies:
 
     def _reads_variable(self, fetches: Nest) -> bool:
         """Whether a run of these needs the variable, or cannot be run at all."""
-        import tensorflow as tf
-
         graph = self._session.graph
         try:
             elements = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import tensorflow as tf
+
 from ipufeed.checks import as_int
 from ipufeed.tf_types import DType, Shape, Tensor, TensorLike
 
@@ -45,8 +47,6 @@ def as_inputs(inputs: Iterable[TensorLike]) -> list[Tensor]:
     Raises:
         TypeError: They are not in a list or tuple, or of another dtype.
     """
-    import tensorflow as tf
-
     if not isinstance(inputs, (list, tuple)):
         raise TypeError(
             f"`inputs` must be a list of tensors, got {type(inputs).__name__}: put a "
@@ -123,8 +123,6 @@ def as_signature(
 
 
 def _as_dtype(number: int, dtype: DType) -> DType:
-    import tensorflow as tf
-
     name = f"outs['output_types'][{number}]"
     try:
         found = tf.as_dtype(dtype)
@@ -142,8 +140,6 @@ def _check_dtype(name: str, dtype: DType) -> None:
 
 
 def _as_shape(number: int, shape: Shape, defined: bool) -> Shape:
-    import tensorflow as tf
-
     name = f"outs['output_shapes'][{number}]"
     try:
         found = tf.TensorShape(shape)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
+
 from ipufeed.checks import as_int32, as_tensor
 from ipufeed.device.program.outside_compilation import (
     current_program,
@@ -107,8 +110,6 @@ def ctc_beam_search_decoder(
         ValueError: A blank index that is not a class, more paths than `beam_width`, or an
             unknown number of classes.
     """
-    import tensorflow as tf
-
     with tf.name_scope(name or "ctc_beam_search_decoder"):
         logits = as_tensor("logits", logits)
         lengths = as_int32("logits_lengths", logits_lengths)
@@ -173,9 +174,6 @@ def ctc_beam_search_decoder_with_log_probs(
 
 def _on_the_host() -> contextlib.AbstractContextManager[None]:
     """Returns the scope of ops that cannot be compiled; none outside of programs."""
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
     if tf.executing_eagerly():
         return contextlib.nullcontext()
     graph = tf.compat.v1.get_default_graph()
@@ -187,8 +185,6 @@ def _on_the_host() -> contextlib.AbstractContextManager[None]:
 
 def _dense(path: Tensor, batch: Tensor, time: Tensor) -> tuple[Tensor, Tensor]:
     """Converts a sparse path per example to labels [batch, time] and lengths [batch]."""
-    import tensorflow as tf
-
     lengths = tf.math.bincount(
         tf.cast(path.indices[:, 0], tf.int32), minlength=batch, maxlength=batch
     )
@@ -210,8 +206,6 @@ def _loss(
     name: str,
     called: str,
 ) -> Tensor:
-    import tensorflow as tf
-
     with tf.name_scope(name):
         labels, logits = as_int32("labels", labels), as_tensor(called, logits)
         # Of logits it is logit_length, of data data_length.
@@ -247,8 +241,6 @@ def _check_blank(blank_index: int, classes: int | None) -> None:
 def _check_batch(
     labels: Tensor, logits: Tensor, lengths: list[Tensor], called: str
 ) -> None:
-    import tensorflow as tf
-
     shapes = {
         "labels": labels.shape[:1],
         called: logits.shape[1:2],

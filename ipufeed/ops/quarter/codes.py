@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.tf_types import Tensor, TensorLike
 
@@ -39,15 +40,11 @@ def table() -> np.ndarray:
 
 def power(exponent: TensorLike) -> Tensor:
     """Returns 2**exponent exactly, for an int32 in [-126, 127]."""
-    import tensorflow as tf
-
     return tf.bitcast(tf.bitwise.left_shift(exponent + 127, 23), tf.float32)
 
 
 def parts(metadata: TensorLike) -> tuple[Tensor, Tensor]:
     """Returns the table's row, 0 or 1, and the scale of a byte of metadata: both int32."""
-    import tensorflow as tf
-
     byte = tf.cast(metadata, tf.int32)
     scale = tf.bitwise.bitwise_and(byte, SCALE_BITS)
     is_f143 = tf.not_equal(tf.bitwise.bitwise_and(byte, IS_F143), 0)
@@ -56,8 +53,6 @@ def parts(metadata: TensorLike) -> tuple[Tensor, Tensor]:
 
 def encode(values: TensorLike, metadata: TensorLike) -> Tensor:
     """Returns the codes, uint8, of float32 numbers over 2**scale; saturates."""
-    import tensorflow as tf
-
     row, scale = parts(metadata)
     mantissa = tf.gather(tf.constant([each[0] for each in FORMATS]), row)
     bias = tf.gather(tf.constant([each[1] for each in FORMATS]), row)
@@ -78,8 +73,6 @@ def encode(values: TensorLike, metadata: TensorLike) -> Tensor:
 
 def decode(codes: TensorLike, metadata: TensorLike) -> Tensor:
     """Returns the float32 values of codes."""
-    import tensorflow as tf
-
     row, scale = parts(metadata)
     values = tf.gather(tf.constant(table()), row)
     return tf.gather(values, tf.cast(codes, tf.int32)) * power(scale)

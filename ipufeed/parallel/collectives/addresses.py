@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import os
 
+import tensorflow as tf
+
 from ipufeed.device.log import LOGGER
 
 
@@ -14,8 +16,6 @@ def addresses(count: int, index: int) -> list[str]:
     Raises:
         tf.errors.FailedPreconditionError: TF_CONFIG is not set, or contradicts this.
     """
-    import tensorflow as tf
-
     try:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         found = resolver.cluster_spec().as_dict().get("worker", [])

@@ -9,6 +9,7 @@ import ctypes
 from typing import TYPE_CHECKING
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed import _native
 from ipufeed.device.log import LOGGER
@@ -57,8 +58,6 @@ def join(count: int, index: int) -> None:
 
     Threads: any, between programs.
     """
-    import tensorflow as tf
-
     try:
         group(count, index)
     except tf.errors.FailedPreconditionError as error:
@@ -87,8 +86,6 @@ def callback_of(count: int, index: int) -> CFuncPtr:
         message: int,
         message_size: int,
     ) -> int:
-        import tensorflow as tf
-
         request = Request(
             stream, reduction, bool(mean), dtype, run, number, what.decode()
         )

@@ -19,6 +19,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
+import tensorflow as tf
+from tensorflow.python.framework import ops
+
 from ipufeed import _native
 from ipufeed.checks import as_tensor, flags_checked, is_int, numbers_in, shape_with_room
 from ipufeed.no_effect import no_effect
@@ -119,8 +122,6 @@ def assume_equal_across_replicas(tensors: Nest, inplace: bool = False) -> Nest:
     Raises:
         TypeError: One is of text.
     """
-    import tensorflow as tf
-
     if inplace:
         no_effect("assume_equal_across_replicas(inplace=)", "XLA decides what to copy")
     tensors = numbers_in("tensors", tensors)
@@ -221,8 +222,6 @@ def all_to_all(
         tf.errors.InvalidArgumentError: When it runs: the number does not divide the
             replicas.
     """
-    import tensorflow as tf
-
     value = _tensor(x)
     count = _required_size(number_of_replicas, "number_of_replicas")
     shape = shape_with_room(value.shape.as_list(), "x")
@@ -290,8 +289,6 @@ def collective(
 @once
 def register_gradients() -> None:
     """Registers the gradients of the ops in TensorFlow, once."""
-    from tensorflow.python.framework import ops
-
     ops.RegisterGradient("IpufeedCollective")(gradients_of_collective)
     ops.NotDifferentiable("IpufeedReplicationIndex")
 
@@ -302,8 +299,6 @@ def gradients_of_collective(op: Operation, *gradients: Tensor) -> list[Tensor]:
     Raises:
         LookupError: It is a product, minimum or maximum.
     """
-    import tensorflow as tf
-
     kind = Collective(op.get_attr("collective"))
     group, replicas = op.get_attr("group"), op.get_attr("replicas")
     *inputs, _ = op.inputs
@@ -366,8 +361,6 @@ def _number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
 
 def _of_each(x: Nest, one: Callable[[Tensor], Tensor]) -> Nest:
     """Maps the tensors of a nest to a list; the result alone if there is one tensor."""
-    import tensorflow as tf
-
     results = [one(each) for each in tf.nest.flatten(x)]
     return results[0] if len(results) == 1 else results
 

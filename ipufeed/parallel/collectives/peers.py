@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.tf_types import Session, Tensor
 
@@ -156,8 +158,6 @@ class Peer:
 
     def run_query(self) -> None:
         """Queries the state once. A failed query changes nothing: see `reach`."""
-        import tensorflow as tf
-
         try:
             session, tensors = self.session()
             begun, *failed, ended, waits = session.run(tensors)
@@ -182,8 +182,6 @@ class Peer:
 
     def session(self) -> tuple[Session, list[Tensor]]:
         """Returns the session on the peer's server, and its tensors."""
-        import tensorflow as tf
-
         if self.query is None:
             with tf.Graph().as_default() as graph:
                 tensors = _native.load().ipufeed_collective_runs()
@@ -262,8 +260,6 @@ class Peers:
 
     def check_alive(self) -> None:
         """Raises tf.errors.AbortedError if a peer that has listened does not any more."""
-        import tensorflow as tf
-
         for each in self.others:
             if (error := each.check()) is not None:
                 raise tf.errors.AbortedError(
@@ -288,8 +284,6 @@ class Peers:
             tf.errors.OpError: A peer has failed in the program, or waits in another
                 collective.
         """
-        import tensorflow as tf
-
         is_past = False
         run = request.run
         for each in self.others:
@@ -336,8 +330,6 @@ class Peers:
 
         A process that exits closes its connections first, and listens a moment longer.
         """
-        import tensorflow as tf
-
         found = LOST_PEER.search(str(error))
         deadline = time.monotonic() + (LEAVING_S if found else 0.0)
         while True:

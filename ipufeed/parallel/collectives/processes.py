@@ -32,6 +32,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipufeed import _native
@@ -108,8 +109,6 @@ class Group:
     """
 
     def __init__(self, count: int, index: int) -> None:
-        import tensorflow as tf
-
         self.count, self.index = count, index
         found = addresses(count, index)
         self.lock = threading.Lock()
@@ -158,16 +157,12 @@ class Group:
                 time.sleep(POLL_S / 5)
 
     def _config(self, device_count: dict[str, int]) -> ConfigProto:
-        import tensorflow as tf
-
         config = tf.compat.v1.ConfigProto(device_count=device_count)
         config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
         return config
 
     def call(self, request: Request) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """Returns the function that reduces an array with the peers; makes it once."""
-        import tensorflow as tf
-
         if (found := self.calls.get(request.key)) is not None:
             return found
         with self.lock:
@@ -224,8 +219,6 @@ class Group:
 
         Threads: any; while it waits, another one calls `check`.
         """
-        import tensorflow as tf
-
         for each in list(self.in_progress.values()):
             if not each.wanted[0]:
                 self.give_up("The program was stopped.")
@@ -283,8 +276,6 @@ class Group:
 
         Threads: any; not two at once for one stream.
         """
-        import tensorflow as tf
-
         wait = self.waits.get(request.stream)
         if wait is None or wait.request != request:
             wait = self.waits[request.stream] = Wait(request)
@@ -308,8 +299,6 @@ class Group:
 
     def refuse_another_program(self, request: Request) -> None:
         """Raises tf.errors.OpError: collectives of different programs were combined."""
-        import tensorflow as tf
-
         self.peers.check_runs(request, waits=True)
         raise tf.errors.FailedPreconditionError(
             None,

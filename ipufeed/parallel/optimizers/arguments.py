@@ -16,6 +16,9 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.ops import handle_data_util
+
 from ipufeed.checks import as_member, dtype_or_none
 from ipufeed.tf_types import DType, GradAndVar, Operation, Tensor, Variable
 
@@ -153,8 +156,6 @@ def names_the_cast(pairs: list[GradAndVar], argument: str) -> Iterator[None]:
     Raises:
         TypeError: An op that updates a variable has another dtype than the variable.
     """
-    import tensorflow as tf
-
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     first = 0 if graph is None else len(graph.get_operations())
     differ = [
@@ -177,8 +178,6 @@ def names_the_cast(pairs: list[GradAndVar], argument: str) -> Iterator[None]:
 
 def _applies_another(op: Operation) -> bool:
     """Whether an op updates a variable with gradients of another dtype."""
-    from tensorflow.python.ops import handle_data_util
-
     if not op.type.startswith(("ResourceApply", "ResourceSparseApply")):
         return False
     known = handle_data_util.get_resource_handle_data(op.inputs[0]).shape_and_type
@@ -198,6 +197,4 @@ def _no_cast(gradient: Tensor, variable: Variable, argument: str) -> str:
 
 def _as_tf(dtype: DType | str) -> DType:
     """Returns a variable's dtype as a tf.DType; Keras may have it as a string."""
-    import tensorflow as tf
-
     return tf.as_dtype(dtype).base_dtype

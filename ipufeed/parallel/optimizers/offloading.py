@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import tensorflow as tf
+from tensorflow.python.ops import resource_variable_ops
+
 from ipufeed import _native
 from ipufeed.tf_types import DType, Operation, Shape, Tensor
 
@@ -27,8 +30,6 @@ def with_remote(handles: list[Tensor], update: Callable[[], Operation]) -> Opera
     Returns:
         The operation of the update and the moves.
     """
-    import tensorflow as tf
-
     loads = [move(each, number, stores=False) for number, each in enumerate(handles)]
     with tf.control_dependencies(loads):
         done = update()
@@ -41,8 +42,6 @@ def with_remote(handles: list[Tensor], update: Callable[[], Operation]) -> Opera
 
 def move(handle: Tensor, number: int, *, stores: bool) -> Operation:
     """Moves a variable's value; returns the operation."""
-    import tensorflow as tf
-
     dtype, shape = described(handle)
     value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
     value = tf.ensure_shape(value, shape)
@@ -52,9 +51,6 @@ def move(handle: Tensor, number: int, *, stores: bool) -> Operation:
 
 def described(handle: Tensor) -> tuple[DType, Shape]:
     """Returns the dtype and shape of a variable, by its handle."""
-    import tensorflow as tf
-    from tensorflow.python.ops import resource_variable_ops
-
     data = resource_variable_ops.get_eager_safe_handle_data(handle)
     (found,) = data.shape_and_type
     return tf.as_dtype(found.dtype), tf.TensorShape(found.shape)
@@ -62,8 +58,6 @@ def described(handle: Tensor) -> tuple[DType, Shape]:
 
 def is_offloaded(handle: Tensor) -> bool:
     """Whether a variable is offloaded: a scalar, such as a step counter, is not."""
-    import tensorflow as tf
-
     if handle.dtype != tf.resource:
         return False
     _, shape = described(handle)

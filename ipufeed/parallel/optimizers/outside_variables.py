@@ -14,6 +14,8 @@ import contextlib
 import weakref
 from collections.abc import Callable, Iterator
 
+import tensorflow as tf
+
 from ipufeed.tf_types import FuncGraph, Variable
 
 # graph of a function -> variables that were created while it was traced
@@ -31,8 +33,6 @@ def variables_outside() -> Iterator[None]:
 
     In a version 1 graph TensorFlow does so itself.
     """
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         yield
         return
@@ -61,8 +61,6 @@ def _without_functions() -> Iterator[None]:
 
     In the second trace, after one that has created variables, they refuse each variable.
     """
-    import tensorflow as tf
-
     graph = tf.compat.v1.get_default_graph()
     creators = graph._variable_creator_stack
     graph._variable_creator_stack = [
@@ -86,8 +84,6 @@ def program_graph() -> FuncGraph | None:
 
     None also in version 1 programs, whose graph keeps its variables.
     """
-    import tensorflow as tf
-
     if tf.executing_eagerly() or not tf.compat.v1.executing_eagerly_outside_functions():
         return None
     graph = tf.compat.v1.get_default_graph()

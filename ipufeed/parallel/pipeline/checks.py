@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import operator
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.parallel.pipeline.options import RecomputationMode
 from ipufeed.parallel.pipeline.schedules import (
@@ -55,8 +57,6 @@ def check_mini_batches(count: Tensor) -> int | Tensor:
         ValueError: It is None, not a scalar, or known and not in [0, 2^31).
         TypeError: It is not an integer.
     """
-    import tensorflow as tf
-
     name = "gradient_accumulation_count"
     if not tf.is_tensor(count):
         return check_count(count, name)
@@ -88,8 +88,6 @@ def check_scheduled(
         does not allow becomes a tensor, and the program fails with a
         FailedPreconditionError when it runs: other errors are raised first.
     """
-    import tensorflow as tf
-
     if not tf.is_tensor(count):
         if not refusal(schedule, count, io_tiles):
             return count * serialization

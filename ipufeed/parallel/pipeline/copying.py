@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
+import tensorflow as tf
+from tensorflow.python.framework import ops
+
 from ipufeed.parallel.pipeline.traced import TOKEN_INPUTS, constant_of
 from ipufeed.tf_types import FuncGraph, Operation, Tensor
 
@@ -42,8 +45,6 @@ class Copier:
         Raises:
             RuntimeError: The tensor's op has not been copied.
         """
-        import tensorflow as tf
-
         found = self.values.get(id(tensor))
         if found is None:
             constant = constant_of(tensor)
@@ -54,8 +55,6 @@ class Copier:
 
     def copy(self, op: Operation) -> None:
         """Copies an op, whose inputs have replacements, unless its outputs have as well."""
-        import tensorflow as tf
-
         if op.outputs and all(id(output) in self.values for output in op.outputs):
             return
         if op.outputs and id(op.outputs[0]) in self.captured:
@@ -80,9 +79,6 @@ class Copier:
 
     def make(self, op: Operation, inputs: list[Tensor]) -> Operation:
         """Creates the copy of an op with the given inputs."""
-        import tensorflow as tf
-        from tensorflow.python.framework import ops
-
         graph = tf.compat.v1.get_default_graph()
         _add_functions(op, self.source, graph)
         before = [self.ops[each] for each in op.control_inputs if each in self.ops]

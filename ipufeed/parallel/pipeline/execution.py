@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util_v2
+
 from ipufeed import _native
 from ipufeed.device.system import system
 from ipufeed.parallel.optimizers.gradient_capture import by_tag
@@ -66,8 +69,6 @@ class Builder:
         optimizer_function: NestFunction | None,
     ) -> Operation:
         """Builds one execution; returns the operation."""
-        import tensorflow as tf
-
         with stages.accumulating(self.sums.count):
             model = stages.trace(
                 functions,
@@ -210,9 +211,6 @@ def launch(plan: Plan, prefix: str) -> list[Tensor]:
         plan: The plan of the pipeline.
         prefix: The prefix of the names of the IPUs' programs.
     """
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util_v2
-
     programs, ipus, operands, counts = [], plan.ipus(), [], []
     arguments: dict[int, Tensor] = {}
     numbers: list[

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
+import tensorflow as tf
+
 from ipufeed.checks import own_signature
 from ipufeed.parallel.optimizers.gradient_capture import flat_gradients
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
@@ -82,8 +84,6 @@ def _gradients_of(
     A gradient is zeros if the loss does not depend on a variable that a stage reads, and
     None if no stage reads it.
     """
-    import tensorflow as tf
-
     if output.is_keras:
         watched = () if output.tape is None else output.tape.watched_variables()
         variables = list(output.variables or watched)
@@ -130,8 +130,6 @@ def _gradients_of(
 
 def as_variable(variable: Variable) -> Variable:
     """Returns the tf.Variable, also of a Keras 3 variable."""
-    import tensorflow as tf
-
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 

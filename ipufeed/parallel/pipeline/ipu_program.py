@@ -19,6 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
+
 from ipufeed import _native
 from ipufeed.parallel.pipeline.copying import Copier
 from ipufeed.parallel.pipeline.partition import Part
@@ -91,8 +94,6 @@ class IPUProgram:
 
         The token is available once the loop has run.
         """
-        import tensorflow as tf
-
         traced = self.plan.traced
         sums = []
         for number in self.results:
@@ -148,8 +149,6 @@ class _Iteration:
 
     def take(self, part: Part) -> None:
         """Builds a position's part of the iteration."""
-        import tensorflow as tf
-
         program, position = self.program, part.position
         mini_batch = self.iteration - program.lags[position]
         in_time = tf.less(mini_batch, program.plan.count, COUNT_NAME)
@@ -193,9 +192,6 @@ class _Iteration:
 
     def local_inputs(self, part: Part, mini_batch: Tensor) -> dict[int, Tensor]:
         """Returns the inputs from positions of the same IPU, by the traced tensor's id."""
-        import tensorflow as tf
-        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
-
         found: dict[int, Tensor] = {}
         for place, kept in enumerate(self.program.kept):
             if kept.target != part.position:
@@ -219,9 +215,6 @@ class _Iteration:
         given: dict[int, Tensor],
     ) -> None:
         """Writes the tensors that later iterations need into their slots."""
-        import tensorflow as tf
-        from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
-
         for place, kept in enumerate(self.program.kept):
             if kept.source != position:
                 continue
@@ -237,8 +230,6 @@ class _Iteration:
         self, number: int, value: Tensor, mini_batch: Tensor, active: Tensor
     ) -> None:
         """Accumulates a value, unless the position has no mini-batch (it is zeros then)."""
-        import tensorflow as tf
-
         place = self.program.results.index(number)
         how = self.program.plan.accumulations[number]
         before = self.sums[place]
@@ -384,6 +375,4 @@ def _last_enqueues(ops: list[Operation]) -> list[Operation]:
 
 def at(slot: Tensor, tensor: Tensor) -> Tensor:
     """Returns the start indices of a tensor's slot."""
-    import tensorflow as tf
-
     return tf.stack([slot, *([0] * len(tensor.shape))])

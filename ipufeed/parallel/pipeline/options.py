@@ -6,6 +6,8 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from ipufeed.tf_types import Optimizer, Tensor, Variable
 
 if TYPE_CHECKING:
@@ -231,20 +233,14 @@ def _check_together(output: OptimizerFunctionOutput, name: str) -> None:
 
 
 def _optimizers() -> tuple[type, ...]:
-    import tensorflow as tf
-
     return (tf.compat.v1.train.Optimizer, _KerasOptimizer)
 
 
 def _tensors() -> tuple[type, ...]:
-    import tensorflow as tf
-
     return (tf.Tensor,)
 
 
 def _tapes() -> tuple[type, ...]:
-    import tensorflow as tf
-
     return (tf.GradientTape,)
 
 

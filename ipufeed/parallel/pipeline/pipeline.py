@@ -18,6 +18,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import (
+    attributes,
+    polymorphic_function,
+    tracing_compilation,
+)
+
 from ipufeed.checks import as_tensor, check_name, flags_checked
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
@@ -170,8 +177,6 @@ def pipeline(
 
     Threads: builds a part of the current graph. When it runs, each IPU has a thread.
     """
-    import tensorflow as tf
-
     check_name(name)
     count = checks.check_mini_batches(gradient_accumulation_count)
     repeats = checks.check_count(repeat_count, "repeat_count", least=1)
@@ -298,12 +303,6 @@ def _on_executor(execution: Callable[[], Operation], repeats: int) -> Operation:
 
 def compiled(build: Callable[[], Operation]) -> tuple[Callable[[], Operation], bool]:
     """Traces a compiled function; returns its call, and whether it draws numbers."""
-    import tensorflow as tf
-    from tensorflow.python.eager.polymorphic_function import (
-        attributes,
-        polymorphic_function,
-        tracing_compilation,
-    )
 
     def traced() -> Tensor:
         with stages.resource_variables():
@@ -332,8 +331,6 @@ def compiled(build: Callable[[], Operation]) -> tuple[Callable[[], Operation], b
 
 def _by_value(name: str, value: Tensor | Variable) -> Tensor:
     """Converts an input to a tensor; reads a variable or its handle, with a warning."""
-    import tensorflow as tf
-
     if isinstance(value, tf.Variable):
         LOGGER.warning("Passing tensor %s by value.", value.name)
     tensor = as_tensor(name, value)
@@ -373,8 +370,6 @@ def _program_prefix(name: str | None) -> str:
 
 def _is_in_program() -> bool:
     """Whether this is called in a function, or in a computation that is compiled."""
-    import tensorflow as tf
-
     if tf.executing_eagerly():
         return False
     graph = tf.compat.v1.get_default_graph()

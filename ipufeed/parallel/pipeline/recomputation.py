@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.checks import as_numbers
 from ipufeed.parallel.pipeline.traced import (
     COPIED,
@@ -59,7 +61,6 @@ def recomputation_checkpoint(tensors: Nest, name: str | None = None) -> Nest:
         TypeError: One is of text.
         ValueError: One is not a tensor.
     """
-    import tensorflow as tf
 
     def mark(tensor: TensorLike) -> Tensor:
         value = as_numbers("tensors", tensor)

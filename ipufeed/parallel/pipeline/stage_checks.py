@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import tensorflow as tf
+
 from ipufeed.checks import own_signature
 from ipufeed.device.program.outside_compilation import OUTSIDE_ATTR
 from ipufeed.device.program.sharding import with_called
@@ -57,8 +59,6 @@ def tensors_of(structure: Nest, stage: int, is_last: bool) -> list[Tensor]:
     Raises:
         TypeError: They are nested deeper than a flat list, or not numeric.
     """
-    import tensorflow as tf
-
     if isinstance(structure, dict):
         if not is_last:
             raise TypeError(
@@ -111,8 +111,6 @@ def check_host_ops(ops: list[Operation], stage: int) -> None:
 
 def check_captures(graph: FuncGraph, allowed: set[int]) -> None:
     """Raises ValueError if a stage uses a tensor of the outer program directly."""
-    import tensorflow as tf
-
     for outside, inside in graph.captures:
         if id(inside) in allowed or inside.dtype == tf.resource:
             continue
@@ -128,8 +126,6 @@ def check_captures(graph: FuncGraph, allowed: set[int]) -> None:
 
 def is_value(tensor: Tensor) -> bool:
     """Whether a tensor is an eager one, with elements, and no handle of a queue."""
-    import tensorflow as tf
-
     if not isinstance(tensor, tf.__internal__.EagerTensor) or _is_ours(tensor):
         return False
     return tensor.dtype not in (tf.resource, tf.variant)
@@ -137,8 +133,6 @@ def is_value(tensor: Tensor) -> bool:
 
 def _is_ours(tensor: Tensor) -> bool:
     """Whether a tensor is the handle of a queue."""
-    import tensorflow as tf
-
     if isinstance(tensor, tf.__internal__.EagerTensor):
         return bool(tensor.dtype == tf.int64 and tensor.shape.rank == 0)
     return bool(tensor.op.type == "IpufeedHostNumber")

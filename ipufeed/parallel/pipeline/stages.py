@@ -7,6 +7,10 @@ import contextvars
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
+from tensorflow.python.framework import auto_control_deps, func_graph
+from tensorflow.python.ops import variable_scope
+
 from ipufeed.parallel.pipeline.gradients import (
     call_optimizer_function,
     differentiate,
@@ -124,8 +128,6 @@ def embed_values(graph: FuncGraph) -> None:
     Such as a positional encoding that a layer holds: each program has its own. The numbers
     of queues stay arguments.
     """
-    import tensorflow as tf
-
     capture = graph.capture
     # Holds the tensors, too, so that an identity is not used again.
     constants: dict[int, tuple[Tensor, Tensor]] = {}
@@ -149,17 +151,12 @@ def new_graph(name: str) -> FuncGraph:
 
     In a version 1 graph `get_variable` finds the same variables in both.
     """
-    from tensorflow.python.framework import func_graph
-
     share_variables()
     return func_graph.FuncGraph(name)
 
 
 def share_variables() -> None:
     """Makes `get_variable` find the current graph's variables in the graphs inside it."""
-    import tensorflow as tf
-    from tensorflow.python.ops import variable_scope
-
     if not tf.executing_eagerly():
         variable_scope._get_default_variable_store()
         variable_scope.get_variable_scope()
@@ -168,8 +165,6 @@ def share_variables() -> None:
 @contextlib.contextmanager
 def resource_variables() -> Iterator[None]:
     """Makes `get_variable` create resource variables, as in a compiled program."""
-    import tensorflow as tf
-
     scope = tf.compat.v1.get_variable_scope()
     before = scope.use_resource
     scope.set_use_resource(True)
@@ -195,9 +190,6 @@ def call(
 
     A version 1 program has its own control dependencies instead.
     """
-    import tensorflow as tf
-    from tensorflow.python.framework import auto_control_deps
-
     runs = as_user_function(function)
     if not tf.compat.v1.executing_eagerly_outside_functions():
         return runs(*arguments, **keywords)

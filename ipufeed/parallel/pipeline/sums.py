@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from ipufeed.parallel.optimizers.arguments import (
     AccumulatorDType,
     dtype_of,
@@ -89,8 +91,6 @@ class Sums:
         return Accumulation(dtype, lambda total, value, _: total + value)
 
     def _reduce(self) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-        import tensorflow as tf
-
         count = self.count
 
         def added(total: Tensor, value: Tensor, mini_batch: Tensor) -> Tensor:

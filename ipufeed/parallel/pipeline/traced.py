@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+from tensorflow.python.framework import tensor_util
+
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.schedules import Position
 from ipufeed.tf_types import FuncGraph, GradAndVar, Nest, Operation, Tensor
@@ -106,8 +109,6 @@ def has_effect(op: Operation) -> bool:
 
 def can_cross(tensor: Tensor) -> bool:
     """Whether a tensor fits a buffer: it has a numeric dtype and a known shape."""
-    import tensorflow as tf
-
     if tensor.dtype in (tf.variant, tf.resource, tf.string):
         return False
     return bool(tensor.shape.is_fully_defined())
@@ -115,8 +116,6 @@ def can_cross(tensor: Tensor) -> bool:
 
 def is_known(tensor: Tensor) -> bool:
     """Returns whether an integer tensor, such as a shape, has its value in the graph."""
-    from tensorflow.python.framework import tensor_util
-
     return tensor.dtype.is_integer and tensor_util.constant_value(tensor) is not None
 
 
@@ -125,8 +124,6 @@ def constant_of(tensor: Tensor) -> NDArray[Any] | None:
 
     XLA must know shapes when it compiles; tensors that cross are not constant to it.
     """
-    from tensorflow.python.framework import tensor_util
-
     if not tensor.dtype.is_integer or tensor.op.op_def.is_stateful:
         return None
     if tensor.op.type == "Const":  # is copied as an op, and may be an argument

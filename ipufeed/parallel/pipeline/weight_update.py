@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
+from tensorflow.python.framework import auto_control_deps
+
 from ipufeed import _native
 from ipufeed.parallel.optimizers.arguments import names_the_cast
 from ipufeed.parallel.optimizers.gradient_capture import by_tag
@@ -61,8 +64,6 @@ def trace(
         captured: Captured gradients that the pipeline returns, by tag, with their
             accumulation.
     """
-    import tensorflow as tf
-
     assert model.optimizer is not None
     output = model.optimizer
     outer = model.traced.graph
@@ -106,9 +107,6 @@ def _apply(
     pairs: list[GradAndVar],
     captured: dict[str, list[Tensor]],
 ) -> Operation:
-    import tensorflow as tf
-    from tensorflow.python.framework import auto_control_deps
-
     keywords = dict(output.apply_gradients_kwargs)
     if takes_captured(output):
         keywords["captured_grads"] = captured
@@ -160,8 +158,6 @@ def put(
     Returns:
         The operation.
     """
-    import tensorflow as tf
-
     inner = dict(
         zip(map(id, update.from_stages), results[len(update.gradients) :], strict=True)
     )
