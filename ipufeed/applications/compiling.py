@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 from ipufeed.applications import file
 from ipufeed.applications.file import Application
 from ipufeed.applications.program import Program
-from ipufeed.applications.tracing import VARIABLE, Traced, trace
+from ipufeed.applications.tracing import VARIABLE, trace
 from ipufeed.checks import flags_checked
 from ipufeed.device.program.compiler import name_of
 from ipufeed.tf_types import Nest, NestFunction, Tensor
@@ -65,12 +65,11 @@ def experimental_application_compile_op(
     """
     name = str(name or name_of(func) or "application")
     path = _checked_path(output_path)
-    traced = trace(func, inputs, name)
+    traced, handles = trace(func, inputs, name)
+    values = _read_variables(traced, handles) if freeze_variables else []
     if tf.executing_eagerly():
         captured = [value.numpy() for value in traced.captured]
-        values = _read_variables(traced) if freeze_variables else []
         return tf.constant(str(_compile_to_file(traced, path, captured, values)))
-    values = _read_variables(traced) if freeze_variables else []
     count = len(traced.captured)
 
     def compile_now(*arrays: Tensor) -> bytes:
@@ -115,14 +114,14 @@ def _checked_path(path: object) -> Path | None:
     return found
 
 
-def _read_variables(traced: Traced) -> list[Tensor]:
+def _read_variables(traced: Application, handles: list[Tensor]) -> list[Tensor]:
     """Returns the variables' values: arrays in eager mode, else tensors."""
     feeds = [
         each for each in traced.signature.inputs if each.handle.startswith(VARIABLE)
     ]
     values = [
         tf.raw_ops.ReadVariableOp(resource=handle, dtype=feed.spec.dtype)
-        for handle, feed in zip(traced.variables, feeds, strict=True)
+        for handle, feed in zip(handles, feeds, strict=True)
     ]
     if not tf.executing_eagerly():
         return values
@@ -130,21 +129,15 @@ def _read_variables(traced: Traced) -> list[Tensor]:
 
 
 def _compile_to_file(
-    traced: Traced, path: Path | None, captured: list[Tensor], variables: list[Tensor]
+    traced: Application,
+    path: Path | None,
+    captured: list[Tensor],
+    variables: list[Tensor],
 ) -> Path:
     """Compiles a traced function, and writes the file."""
-    application = Application(
-        name=traced.name,
-        ordinal=traced.ordinal,
-        signature=traced.signature,
-        arguments=traced.arguments,
-        function=traced.function,
-        library=traced.library,
-        captured=captured,
-        variables=[],
-        pipelined=traced.pipelined,
-    )
-    application = _with_programs(application)
+    application = dataclasses.replace(traced, captured=captured)
+    programs = Program(application, None).compile()
+    application = dataclasses.replace(application, programs=programs)
     if variables:
         application = _freeze(application, variables)
     if path is None:
@@ -155,12 +148,6 @@ def _compile_to_file(
         path = Path(temporary)
     file.write(path, application)
     return path
-
-
-def _with_programs(application: Application) -> Application:
-    return dataclasses.replace(
-        application, programs=Program(application, None).compile()
-    )
 
 
 def _freeze(application: Application, variables: list[Tensor]) -> Application:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from dataclasses import dataclass
 
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
@@ -17,6 +16,7 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
 from tensorflow.python.framework import func_graph
 from tensorflow.python.util import nest
 
+from ipufeed.applications.file import Application
 from ipufeed.applications.signature import Feed, Role, Signature
 from ipufeed.device.program import outside_compilation
 from ipufeed.device.program.compiler import checked_inputs, checking_results, name_of
@@ -40,35 +40,15 @@ INPUT, VARIABLE, INFEED, OUTFEED, VALUE, NUMBER = (
 )
 
 
-@dataclass(frozen=True)
-class Traced:
-    """A function as a graph, independent of its Python code.
-
-    Attributes:
-        name: The function's name in the author's code.
-        ordinal: The IPU that it was traced for.
-        library: The serialised FunctionDefLibrary of the function and those it calls.
-        function: The function's name in the library.
-        arguments: Role of each argument of the function: (kind, number).
-        signature: Inputs and outputs, with the variables among the inputs.
-        variables: Handles of the variables, in the order of the signature.
-        captured: Captured tensors of the surrounding graph, stored with the program.
-        pipelined: Whether a result may need elements that come after its own.
-    """
-
-    name: str
-    ordinal: int
-    library: bytes
-    function: str
-    arguments: list[Role]
-    signature: Signature
-    variables: list[Tensor]
-    captured: list[Tensor]
-    pipelined: bool
-
-
-def trace(func: NestFunction, inputs: Nest, name: str) -> Traced:
+def trace(
+    func: NestFunction, inputs: Nest, name: str
+) -> tuple[Application, list[Tensor]]:
     """Traces a function for a file.
+
+    Returns:
+        The application, without compiled programs, whose variables are inputs and whose
+        captured tensors are those of the surrounding graph; and the variables' handles, in
+        the order of the signature.
 
     Raises:
         TypeError: `func` cannot be called, or `inputs` is not a list or tuple.
@@ -88,7 +68,8 @@ def trace(func: NestFunction, inputs: Nest, name: str) -> Traced:
     ordinal = _current_ordinal()
     with recorded_numbers() as numbers:
         graph = _build(func, specs, name, ordinal)
-    return _Description(graph, specs, numbers).traced(name, ordinal)
+    described = _Description(graph, specs, numbers)
+    return described.application(name, ordinal), described.variables
 
 
 def _input_names(func: NestFunction, count: int) -> list[str]:
@@ -182,8 +163,8 @@ class _Description:
         self.infeeds: list[Queue] = []
         self.outfeeds: list[Queue] = []
 
-    def traced(self, name: str, ordinal: int) -> Traced:
-        """Returns the traced function."""
+    def application(self, name: str, ordinal: int) -> Application:
+        """Returns the traced function, independent of its Python code."""
         arguments = [(INPUT, index) for index in range(len(self._specs))]
         arguments += [
             self._argument(external, internal)
@@ -195,7 +176,7 @@ class _Description:
             for index, tensor in enumerate(self._graph.outputs)
         ]
         library = _library_of(function)
-        return Traced(
+        return Application(
             name=name,
             ordinal=ordinal,
             library=library.SerializeToString(deterministic=True),
@@ -207,8 +188,8 @@ class _Description:
                 tuple(_streamed_feeds(self.infeeds, INFEED)),
                 tuple(_streamed_feeds(self.outfeeds, OUTFEED)),
             ),
-            variables=self.variables,
             captured=self.captured,
+            variables=[],
             pipelined=_is_pipelined(library),
         )
 

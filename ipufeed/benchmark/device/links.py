@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,22 +16,15 @@ from ipufeed.queues import QueueStats
 HAND_OVER = 1.5
 
 
-@dataclass(frozen=True)
-class Waits:
-    """A queue's waits since the first result; see QueueStats."""
-
-    elements: int
-    capacity: int
-    device_waits: int
-    device_parks: int
-    device_waited_s: float
-    host_waits: int
-    host_parks: int
-    host_waited_s: float
+# The counters of QueueStats that are sums over the time of a run.
+COUNTS = (
+    *("elements", "device_waits", "device_parks", "device_waited_s"),
+    *("host_waits", "host_parks", "host_waited_s"),
+)
 
 
-def waits(run: DeviceRun) -> tuple[Waits, Waits]:
-    """Returns those of the infeed and of the outfeed, over all passes."""
+def waits(run: DeviceRun) -> tuple[QueueStats, QueueStats]:
+    """Returns the waits of infeed and outfeed since the first result, over all passes."""
     # Each pass creates a new infeed, with new counters; the outfeed is the same.
     infeeds = [after[0] for after in run.after]
     outfeeds = [after[1] for after in run.after[-1:]]
@@ -44,25 +36,15 @@ def waits(run: DeviceRun) -> tuple[Waits, Waits]:
     )
 
 
-def _difference(plus: list[QueueStats], minus: list[QueueStats]) -> Waits:
-    """Returns the sum of `plus` minus the sum of `minus`."""
+def _difference(plus: list[QueueStats], minus: list[QueueStats]) -> QueueStats:
+    """Returns the counts of the sum of `plus` minus the sum of `minus`."""
 
     def total(name: str) -> Any:
-        value = sum(getattr(stats, name) for stats in plus) - sum(
-            getattr(stats, name) for stats in minus
-        )
-        return max(0, value)
+        counts = [sum(getattr(each, name) for each in stats) for stats in (plus, minus)]
+        return max(0, counts[0] - counts[1])
 
-    return Waits(
-        elements=total("elements"),
-        capacity=max((stats.capacity for stats in minus + plus), default=0),
-        device_waits=total("device_waits"),
-        device_parks=total("device_parks"),
-        device_waited_s=total("device_waited_s"),
-        host_waits=total("host_waits"),
-        host_parks=total("host_parks"),
-        host_waited_s=total("host_waited_s"),
-    )
+    capacity = max((stats.capacity for stats in minus + plus), default=0)
+    return QueueStats("", capacity=capacity, **{name: total(name) for name in COUNTS})
 
 
 def links_section(run: DeviceRun, alone: Steady | None) -> LinksSection:

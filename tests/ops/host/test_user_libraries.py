@@ -88,7 +88,7 @@ def test_a_program_in_a_file_has_the_path_of_the_library(tmp_path, copies):
     def program(x):
         return cpu_user_operation([x], str(path), ONE)[0]
 
-    for_a_file = tracing.trace(program, [X], "program").library
+    for_a_file = tracing.trace(program, [X], "program")[0].library
     assert str(path).encode() in for_a_file
     assert str(copies).encode() not in for_a_file
     here = tf.function(program).get_concrete_function(X).graph.as_graph_def()
