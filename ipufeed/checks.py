@@ -96,6 +96,19 @@ def as_int(name: str, value: object, or_else: str = "") -> int:
     )
 
 
+def as_count(name: str, value: object, least: int = 1) -> int:
+    """Returns an integer of at least `least` as an int.
+
+    Raises:
+        TypeError: See as_int.
+        ValueError: It is less.
+    """
+    count = as_int(name, value)
+    if count < least:
+        raise ValueError(f"`{name}` must be at least {least}, got {count}.")
+    return count
+
+
 def check_function(name: str, value: object) -> None:
     """Raises TypeError unless an argument can be called."""
     if not callable(value):

@@ -27,7 +27,7 @@ from ipufeed.applications.serving_signature import (
     check_output_names,
     output_names_of,
 )
-from ipufeed.checks import as_int, as_tensor, flags_checked
+from ipufeed.checks import as_count, as_tensor, flags_checked
 from ipufeed.device.program import loops
 from ipufeed.parallel.pipeline.pipeline import StageOptions, pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
@@ -87,7 +87,7 @@ def export_single_step(
 
     Source: Graphcore's function of this name.
     """
-    count = _checked_iterations(iterations)
+    count = as_count("iterations", iterations)
     check_output_names(output_names)
     steps = Steps.of(
         predict_step,
@@ -161,7 +161,7 @@ def export_pipeline(
 
     Source: Graphcore's function of this name.
     """
-    count = _checked_iterations(iterations)
+    count = as_count("iterations", iterations)
     check_output_names(output_names)
     is_list = isinstance(computational_stages, (list, tuple))
     stages = list(computational_stages) if is_list else []
@@ -213,14 +213,6 @@ def export_pipeline(
 def _flat(results: Nest, what: str) -> list[Tensor]:
     """Converts what a step returns to a flat list of tensors."""
     return [as_tensor(f"{what}()", each) for each in tf.nest.flatten(results)]
-
-
-def _checked_iterations(iterations: object) -> int:
-    """Checks and returns the number of iterations; raises TypeError or ValueError."""
-    count = as_int("iterations", iterations)
-    if count < 1:
-        raise ValueError(f"`iterations` must be at least 1, got {count}.")
-    return count
 
 
 def _checked_folder(export_dir: str, *, purge: bool) -> Path:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ipufeed.checks import as_int, as_number
+from ipufeed.checks import as_count, as_int, as_number
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags.flags import read_flags
 from ipufeed.device.system import system
@@ -85,8 +85,7 @@ class IPURunConfig(_Fields):
             "ordinal": (ordinal, 0),
         }
         for name, (value, least) in counts.items():
-            if as_int(name, value) < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+            as_count(name, value, least)
         check_prefetch_depth(prefetch_depth)
         needed = num_replicas * num_shards
         if ipu_options is not None:

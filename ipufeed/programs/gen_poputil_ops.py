@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import as_int, as_numbers, dtype_or_none, flags_checked
+from ipufeed.checks import as_count, as_numbers, dtype_or_none, flags_checked
 from ipufeed.device.program.training_loop import training_loop
 from ipufeed.device.program.variables import contents_of
 from ipufeed.ops import control_flow_ops
@@ -42,7 +42,7 @@ def ipu_stateful_gradient_accumulate(
         tf.errors.FailedPreconditionError: At the run: there is no such loop, or its count
             is not a multiple; or the result is used otherwise than `verify_usage` says.
     """
-    num_mini_batches = _checked_count(num_mini_batches)
+    num_mini_batches = as_count("num_mini_batches", num_mini_batches)
     value = as_numbers("input", input)
     if num_mini_batches == 1:
         return tf.identity(value, name=name)
@@ -88,7 +88,7 @@ def ipu_stateful_gradient_accumulate_with_momentum(
             not a variable, or `grad` has another dtype or shape, or `momentum` a shape.
         tf.errors.FailedPreconditionError: See ipu_stateful_gradient_accumulate.
     """
-    num_mini_batches = _checked_count(num_mini_batches)
+    num_mini_batches = as_count("num_mini_batches", num_mini_batches)
     handle, dtype, shape = _variable("accum", accum)
     gradient = as_numbers("grad", grad)
     _check_like("grad", gradient, "accum", dtype, shape)
@@ -105,14 +105,6 @@ def ipu_stateful_gradient_accumulate_with_momentum(
     with tf.control_dependencies([] if stored is None else [stored]):
         is_last = tf.equal(position, num_mini_batches - 1)
         return tf.where(is_last, total, tf.zeros_like(total), name=name)
-
-
-def _checked_count(count: object) -> int:
-    """Returns `num_mini_batches` as an int of at least 1."""
-    number = as_int("num_mini_batches", count)
-    if number < 1:
-        raise ValueError(f"`num_mini_batches` must be at least 1, got {number}.")
-    return number
 
 
 def _variable(name: str, value: object) -> tuple[Tensor, DType, Shape]:

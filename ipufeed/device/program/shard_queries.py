@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from ipufeed.checks import as_int, check_flags, check_function
+from ipufeed.checks import as_count, check_flags, check_function
 from ipufeed.device.program.sharding import (
     SHARD_ATTR,
     get_sharding,
@@ -126,9 +126,7 @@ def automatic_sharding(
         ValueError: The number is less than 1, or there are fewer ops than shards.
     """
     check_flags(frozen_inference=frozen_inference)
-    shards = as_int("num_shards", num_shards)
-    if shards < 1:
-        raise ValueError(f"`num_shards` must be at least 1, got {shards}.")
+    shards = as_count("num_shards", num_shards)
     for name, value in (("input_ts", input_ts), ("loss_ts", loss_ts)):
         if not tf.is_tensor(value):
             raise TypeError(f"`{name}` must be a tensor, got {type(value).__name__}.")

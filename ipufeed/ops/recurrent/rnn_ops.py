@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.python.layers import base
 from tensorflow.python.ops import rnn_cell_impl
 
-from ipufeed.checks import as_int, check_flags
+from ipufeed.checks import as_count, check_flags
 from ipufeed.no_effect import no_effect
 from ipufeed.ops.nn_ops import hard_sigmoid
 from ipufeed.ops.op_util import get_activation_name
@@ -60,9 +60,7 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         super().__init__(dtype=self._plain_dtype, name=name)
         # In eager mode each layer has variables of its own, without `get_variable`.
         self._keras_style = tf.compat.v1.executing_eagerly_outside_functions()
-        self.num_units = as_int("num_units", num_units)
-        if self.num_units < 1:
-            raise ValueError(f"`num_units` must be at least 1, got {num_units}.")
+        self.num_units = as_count("num_units", num_units)
         kind = type(self).__name__
         if tf.as_dtype(partials_dtype) != tf.float32:
             no_effect(f"{kind}(partials_dtype=)", "XLA chooses what it sums in")
