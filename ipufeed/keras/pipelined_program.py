@@ -15,6 +15,7 @@ from ipufeed.device.system import system
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.data.dtypes import Packing
 from ipufeed.keras.feed import Feed
+from ipufeed.keras.pipeline.program import Stages
 from ipufeed.keras.replica_metrics import ReplicaMetrics
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.pipeline import checks
@@ -134,8 +135,6 @@ def build(
     Raises:
         ValueError: The mini-batches of an update are not set.
     """
-    from ipufeed.keras.pipeline.program import Stages
-
     own = state.pipeline
     count = own.mini_batches(mode, execution)
     ordinal = state.strategy.device_ordinal

@@ -8,7 +8,9 @@ from typing import Any
 
 from ipufeed.checks import check_flags, is_int
 from ipufeed.device.log import LOGGER
+from ipufeed.keras.pipeline import assignment, scope, stages
 from ipufeed.keras.pipeline.calls import Graph
+from ipufeed.keras.pipeline.summary import lines
 from ipufeed.keras.pipeline_state import NEEDS_COUNT
 from ipufeed.keras.refusals import (
     check_count,
@@ -44,8 +46,6 @@ def resolve(model: KerasModel, state: ModelState, example: Nest) -> None:
         return
     if not state.kit.may_be_pipelined(model, own.given or own.saved):
         return
-    from ipufeed.keras.pipeline import scope, stages
-
     entered = scope.times_entered()
     try:
         graph = _graph(model, state, example)
@@ -93,8 +93,6 @@ def _graph(model: KerasModel, state: ModelState, example: Nest = None) -> Graph:
 
 
 def _assign(graph: FuncGraph, given: Any, model: KerasModel, state: ModelState) -> None:
-    from ipufeed.keras.pipeline import assignment
-
     kind = state.kit.kind
     assignment.assign(graph.calls, given, model, kind(model), kind)
 
@@ -245,8 +243,6 @@ def get_pipeline_stage_assignment(state: ModelState, model: KerasModel) -> list[
     Raises:
         RuntimeError: The model has not been built.
     """
-    from ipufeed.keras.pipeline import assignment, stages
-
     _require_built(model, state, "get")
     graph = _graph(model, state)
     own = state.pipeline
@@ -275,8 +271,6 @@ def set_pipeline_stage_assignment(
         ValueError: It does not match the model.
         RuntimeError: The model has not been built.
     """
-    from ipufeed.keras.pipeline import stages
-
     own = state.pipeline
     if not isinstance(pipeline_stage_assignment, list):
         raise ValueError("`pipeline_stage_assignment` needs to be a list.")
@@ -326,8 +320,6 @@ def print_pipeline_stage_assignment_summary(
         line_length: Characters of a line. Default: 89, for a Sequential 60.
         print_fn: Called with each line. Default: print.
     """
-    from ipufeed.keras.pipeline.summary import lines
-
     rows = get_pipeline_stage_assignment(state, model)
     show = print_fn or print
     for line in lines(model, rows, line_length):

@@ -16,7 +16,7 @@ import dataclasses
 import logging
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -56,6 +56,7 @@ from ipufeed.benchmark.measuring.measure import (
     op_attributes,
     raise_interruption,
 )
+from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement, run_measurement
 from ipufeed.benchmark.measuring.sections import (
     OwnSections,
@@ -70,9 +71,6 @@ from ipufeed.benchmark.result.sections import SettingsSection, WarningSection
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.queues.hooks import device_hooks
 from ipufeed.tf_types import Dataset
-
-if TYPE_CHECKING:
-    from ipufeed.benchmark.measuring.recording import Recording
 
 # The longest measurement of the dataset alone, for comparison.
 ALONE_S = 3.0
@@ -281,14 +279,9 @@ def _with_comparisons(facts: DeviceFacts, dataset: Dataset, size: int) -> Device
         return facts
     try:
         knee = sweep_knee(dataset, 1 / facts.alone.rate)
-    except _tf_error() as error:
+    except tf.errors.OpError as error:
         return dataclasses.replace(facts, failed=f"{type(error).__name__} in the sweep")
     return dataclasses.replace(facts, knee=knee)
-
-
-def _tf_error() -> type[Exception]:
-    kind: type[Exception] = tf.errors.OpError
-    return kind
 
 
 @contextlib.contextmanager

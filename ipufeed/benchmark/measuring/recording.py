@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from ipufeed.executable.tracing import recorder
 from ipufeed.executable.tracing.events import Event
@@ -45,10 +44,5 @@ class Recording:
         self.begun_ns = self.requested_ns = time.monotonic_ns()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.events, self.dropped = recorder.stop()

@@ -10,7 +10,6 @@ import struct
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 
 from ipufeed.benchmark.process.child_process import Child
 from ipufeed.benchmark.scaleout.server import COUNTER_BYTES
@@ -56,12 +55,7 @@ class Cluster:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

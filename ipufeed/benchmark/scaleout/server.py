@@ -13,6 +13,7 @@ import signal
 import sys
 from typing import Any
 
+from ipufeed import _native
 from ipufeed.benchmark.process.child_process import end_with_parent
 
 COUNTER_BYTES = 8
@@ -20,8 +21,6 @@ COUNTER_BYTES = 8
 
 def _count_into(path: str, number: int) -> None:
     """Makes native code count this worker's elements in a file that its parent maps."""
-    from ipufeed import _native
-
     with open(path, "r+b") as file:
         whole = mmap.mmap(file.fileno(), 0)
     counter = ctypes.c_int64.from_buffer(whole, number * COUNTER_BYTES)
@@ -32,8 +31,6 @@ def _count_into(path: str, number: int) -> None:
 
 def _serve(kind: str, options: dict[str, Any]) -> tuple[Any, str]:
     """Starts a server; returns it and its address."""
-    from ipufeed import _native
-
     _native.load()  # also in the dispatcher, which reads the pipeline for its splits
     import tensorflow as tf
 

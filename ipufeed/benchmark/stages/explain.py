@@ -16,6 +16,7 @@ from typing import cast
 from ipufeed.benchmark.graph.names import inner_names, stage_kind, stage_names
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, Step, is_dataset
 from ipufeed.benchmark.graph.step_functions import nodes_of
+from ipufeed.benchmark.measuring.machine import usable_cpus
 from ipufeed.benchmark.result.sections import StageSection
 from ipufeed.benchmark.stages.costs import build_model
 from ipufeed.benchmark.stages.model import PipelineModel, StageCost
@@ -137,8 +138,6 @@ def explain(
         KeyboardInterrupt: Ctrl-C.
     """
     import tensorflow as tf
-
-    from ipufeed.benchmark.measuring.machine import usable_cpus
 
     if not tf.executing_eagerly() or tf.is_symbolic_tensor(dataset._variant_tensor):
         return None

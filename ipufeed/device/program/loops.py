@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -24,12 +23,10 @@ from ipufeed.device.program.training_loop import (
     training_loop,
 )
 from ipufeed.queues.autograph import as_user_function
+from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.structure import body_arguments
 from ipufeed.tf_patches.loop_version import loop_version
 from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, TensorLike
-
-if TYPE_CHECKING:
-    from ipufeed.queues.infeed import IPUInfeedQueue
 
 
 @flags_checked

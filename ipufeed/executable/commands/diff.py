@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ipufeed.executable.commands.explain import two_programs
 from ipufeed.exit_codes import FOUND_BAD, OK
+from ipufeed.render.terminal_text import printable
 
 if TYPE_CHECKING:
     from ipufeed.executable.hlo.hlo import Instruction
@@ -40,8 +41,6 @@ def run(options: Namespace) -> int:
         f"{after.name} {after.key.hex}",
         lineterm="",
     )
-    from ipufeed.render.terminal_text import printable
-
     for line in lines:
         print(printable(line))
     return FOUND_BAD

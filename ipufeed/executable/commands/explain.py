@@ -19,6 +19,7 @@ from ipufeed.executable.commands.common import (
     wrapped,
 )
 from ipufeed.exit_codes import OK
+from ipufeed.render.terminal_text import printable
 
 if TYPE_CHECKING:
     from ipufeed.executable.program.program import Program
@@ -51,7 +52,6 @@ def two_programs(options: Namespace) -> tuple[Program, Program]:
 def run(options: Namespace) -> int:
     """Prints the causes."""
     from ipufeed.executable.explanation.explain import explain_programs
-    from ipufeed.render.terminal_text import printable
 
     before, after = two_programs(options)
     causes = explain_programs(before, after)

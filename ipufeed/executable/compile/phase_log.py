@@ -20,7 +20,6 @@ import os
 import sys
 import threading
 import time
-from types import TracebackType
 
 from ipufeed.device.flags import environment, flags
 
@@ -131,12 +130,7 @@ class ProgressBar:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close("Compilation Finished")
 
     def close(self, step: str) -> None:

@@ -23,6 +23,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ipufeed import _version
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system import system
 from ipufeed.executable.hlo.compiled_code import CompiledCode
@@ -179,8 +180,6 @@ def _new_folder(parent: Path) -> Path:
 def _framework() -> JsonObject:
     """Describes TensorFlow and this system, with Graphcore's names."""
     import tensorflow as tf
-
-    from ipufeed import _version
 
     order = system.configured().selection_order
     return {

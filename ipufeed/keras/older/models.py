@@ -7,16 +7,14 @@ did: see counts. Other attributes are those of the wrapped model.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.keras.older.counts import count, size_of
+from ipufeed.keras.state import ModelState, existing_state
 from ipufeed.tf_types import DType, KerasLayer, KerasModel, Nest
-
-if TYPE_CHECKING:
-    from ipufeed.keras.state import ModelState
 
 # Keras's arguments that the classes do not support, by call.
 NOT_SUPPORTED = {
@@ -179,8 +177,6 @@ class _Older:
         Returns:
             The data, and Keras's number of steps; None for all data.
         """
-        from ipufeed.keras.state import existing_state
-
         model = self.keras_model
         if prefetch_depth != self._prefetch_depth:
             model.set_infeed_queue_options(

@@ -7,7 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.device.program.strategy import current_strategy
+from ipufeed.device.system.system import require_usable
 from ipufeed.keras.layers.in_use import keras
+from ipufeed.keras.optimizers.accumulating import accumulated_update
 from ipufeed.no_effect import no_effect
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.parallel.optimizers.arguments import (
@@ -319,8 +322,6 @@ class GradientAccumulationOptimizer(IpuOptimizer):
             tf.errors.FailedPreconditionError: When the program runs: it is not in a loop,
                 or that does not run a multiple of num_mini_batches.
         """
-        from ipufeed.keras.optimizers.accumulating import accumulated_update
-
         del args, kwargs  # of the wrapped optimizer
         pairs = list(grads_and_vars)
         if not self.built:
@@ -339,9 +340,6 @@ class GradientAccumulationOptimizer(IpuOptimizer):
 
 def _replicas_are_several() -> bool:
     """Whether a program for several replicas is being built."""
-    from ipufeed.device.program.strategy import current_strategy
-    from ipufeed.device.system.system import require_usable
-
     strategy = current_strategy()
     if tf.executing_eagerly() or strategy is None:
         return False

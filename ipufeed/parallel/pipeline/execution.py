@@ -9,7 +9,6 @@ weight_update.put()  the optimizer's update with the accumulated gradients
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util_v2
@@ -29,11 +28,9 @@ from ipufeed.parallel.pipeline.plan import Accumulation, Plan
 from ipufeed.parallel.pipeline.schedules import Position, Schedule
 from ipufeed.parallel.pipeline.sums import Sums, last_value
 from ipufeed.queues.chain import put_token, take_token
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import DType, Nest, NestFunction, Operation, Shape, Tensor
-
-if TYPE_CHECKING:
-    from ipufeed.queues.infeed import IPUInfeedQueue
-    from ipufeed.queues.outfeed import IPUOutfeedQueue
 
 
 class Builder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ipufeed.checks import is_flag
 from ipufeed.no_effect import no_effect
@@ -16,9 +16,8 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
 )
 from ipufeed.parallel.pipeline.options import PipelineStageOptions
-
-if TYPE_CHECKING:
-    from ipufeed.queues.outfeed import IPUOutfeedQueue
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedMode, IPUOutfeedQueue
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -65,9 +64,6 @@ def has_options(options: object) -> bool:
 
 def check_queues(infeed_queue: object, outfeed_queue: object) -> None:
     """Raises TypeError unless they are queues, or None."""
-    from ipufeed.queues.infeed import IPUInfeedQueue
-    from ipufeed.queues.outfeed import IPUOutfeedQueue
-
     if infeed_queue is not None and not isinstance(infeed_queue, IPUInfeedQueue):
         raise TypeError(
             "infeed_queue is not an instance of ipu_infeed_queue.IPUInfeedQueue, got "
@@ -93,8 +89,6 @@ def check_outfeed_options(
         ValueError: Options exclude each other, or need another one.
         TypeError: The mask is not a list of bools.
     """
-    from ipufeed.queues.outfeed import IPUOutfeedMode
-
     if outfeed_mask is not None and not training:
         raise ValueError(
             "An optimizer_function must be provided when outfeed_mask is set."

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.parallel.optimizers.gradient_capture import (
+    GradientCaptureContext,
+    GradientCaptureTape,
+)
+from ipufeed.parallel.optimizers.wrapper import accumulator_in
+from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import Optimizer, Tensor, Variable
-
-if TYPE_CHECKING:
-    from tensorflow import GradientTape
-
-    from ipufeed.parallel.optimizers.gradient_capture import GradientCaptureContext
-    from ipufeed.queues.outfeed import IPUOutfeedQueue
 
 
 class RecomputationMode(enum.Enum):
@@ -121,7 +121,7 @@ class OptimizerFunctionOutput:
         apply_gradients_args: tuple[object, ...] | None = None,
         apply_gradients_kwargs: dict[str, object] | None = None,
         variables: Sequence[Variable] | None = None,
-        tape: GradientTape | None = None,
+        tape: tf.GradientTape | None = None,
         gradient_capture_context: GradientCaptureContext | None = None,
         captured_gradient_outfeed: IPUOutfeedQueue | None = None,
     ) -> None:
@@ -146,11 +146,6 @@ class OptimizerFunctionOutput:
     @property
     def captures(self) -> GradientCaptureContext | None:
         """The context that gets captured gradients; None if none are captured."""
-        from ipufeed.parallel.optimizers.gradient_capture import (
-            GradientCaptureContext,
-            GradientCaptureTape,
-        )
-
         if isinstance(self.tape, GradientCaptureTape):
             return self.tape.context
         if self.gradient_capture_context is not None:
@@ -168,7 +163,7 @@ class OptimizerFunctionOutput:
 
 
 def _checked(
-    name: str, kinds: Callable[[], tuple[type, ...]], what: str, optional: bool
+    name: str, kinds: type | tuple[type, ...], what: str, optional: bool
 ) -> property:
     """Makes an attribute of OptimizerFunctionOutput that checks assigned values."""
 
@@ -176,7 +171,7 @@ def _checked(
         return output._values[name]
 
     def put(output: OptimizerFunctionOutput, value: object) -> None:
-        if not (optional and value is None) and not isinstance(value, kinds()):
+        if not (optional and value is None) and not isinstance(value, kinds):
             raise TypeError(
                 f"OptimizerFunctionOutput.{name} must be {what}, got "
                 f"{type(value).__name__}."
@@ -189,8 +184,6 @@ def _checked(
 
 def _check_together(output: OptimizerFunctionOutput, name: str) -> None:
     """Raises ValueError if a just assigned attribute excludes another one."""
-    from ipufeed.parallel.optimizers.gradient_capture import GradientCaptureTape
-
     if name == "opt":
         check_accumulates_nothing(output.opt)
         return
@@ -232,30 +225,6 @@ def _check_together(output: OptimizerFunctionOutput, name: str) -> None:
         )
 
 
-def _optimizers() -> tuple[type, ...]:
-    return (tf.compat.v1.train.Optimizer, _KerasOptimizer)
-
-
-def _tensors() -> tuple[type, ...]:
-    return (tf.Tensor,)
-
-
-def _tapes() -> tuple[type, ...]:
-    return (tf.GradientTape,)
-
-
-def _contexts() -> tuple[type, ...]:
-    from ipufeed.parallel.optimizers.gradient_capture import GradientCaptureContext
-
-    return (GradientCaptureContext,)
-
-
-def _outfeeds() -> tuple[type, ...]:
-    from ipufeed.queues.outfeed import IPUOutfeedQueue
-
-    return (IPUOutfeedQueue,)
-
-
 class _IsKeras(type):
     def __instancecheck__(cls, instance: object) -> bool:
         return is_keras_optimizer(instance)
@@ -265,29 +234,25 @@ class _KerasOptimizer(metaclass=_IsKeras):
     """The type of all Keras optimizers, without an import of Keras."""
 
 
+_OPTIMIZERS = (tf.compat.v1.train.Optimizer, _KerasOptimizer)
 for _name, _kinds, _what, _optional in (
-    (
-        "opt",
-        _optimizers,
-        "a TensorFlow Optimizer or Keras OptimizerV2 object",
-        False,
-    ),
-    ("loss", _tensors, "a TensorFlow Tensor object", False),
-    ("compute_gradients_args", lambda: (tuple,), "a tuple", False),
-    ("compute_gradients_kwargs", lambda: (dict,), "a dict", False),
-    ("apply_gradients_args", lambda: (tuple,), "a tuple", False),
-    ("apply_gradients_kwargs", lambda: (dict,), "a dict", False),
-    ("variables", lambda: (tuple, list), "a tuple or list", False),
-    ("tape", _tapes, "a GradientTape", True),
+    ("opt", _OPTIMIZERS, "a TensorFlow Optimizer or Keras OptimizerV2 object", False),
+    ("loss", tf.Tensor, "a TensorFlow Tensor object", False),
+    ("compute_gradients_args", tuple, "a tuple", False),
+    ("compute_gradients_kwargs", dict, "a dict", False),
+    ("apply_gradients_args", tuple, "a tuple", False),
+    ("apply_gradients_kwargs", dict, "a dict", False),
+    ("variables", (tuple, list), "a tuple or list", False),
+    ("tape", tf.GradientTape, "a GradientTape", True),
     (
         "gradient_capture_context",
-        _contexts,
+        GradientCaptureContext,
         "an instance of GradientCaptureContext",
         True,
     ),
     (
         "captured_gradient_outfeed",
-        _outfeeds,
+        IPUOutfeedQueue,
         "an instance of IPUOutfeedQueue",
         True,
     ),
@@ -297,8 +262,6 @@ for _name, _kinds, _what, _optional in (
 
 def check_accumulates_nothing(opt: Optimizer) -> None:
     """Raises ValueError if an optimizer, or one that it wraps, accumulates gradients."""
-    from ipufeed.parallel.optimizers.wrapper import accumulator_in
-
     inner = accumulator_in(opt)
     if inner is not None:
         raise ValueError(

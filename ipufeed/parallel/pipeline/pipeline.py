@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import (
@@ -48,11 +47,9 @@ from ipufeed.parallel.pipeline.execution import Builder
 from ipufeed.parallel.pipeline.options import PipelineStageOptions, RecomputationMode
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule
 from ipufeed.parallel.pipeline.sums import GRADIENTS, OUTPUTS, Sums
+from ipufeed.queues.infeed import IPUInfeedQueue
+from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, Variable
-
-if TYPE_CHECKING:
-    from ipufeed.queues.infeed import IPUInfeedQueue
-    from ipufeed.queues.outfeed import IPUOutfeedQueue
 
 StageOptions = Sequence[PipelineStageOptions] | None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps, func_graph
@@ -27,11 +26,9 @@ from ipufeed.parallel.pipeline.stage_checks import (
 )
 from ipufeed.parallel.pipeline.traced import Model, Traced
 from ipufeed.queues.autograph import as_user_function
+from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.structure import body_arguments
 from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Shape, Tensor
-
-if TYPE_CHECKING:
-    from ipufeed.queues.infeed import IPUInfeedQueue
 
 _accumulation_count: contextvars.ContextVar[int | Tensor | None] = (
     contextvars.ContextVar("ipufeed_accumulation_count", default=None)

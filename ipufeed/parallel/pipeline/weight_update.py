@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps
@@ -23,12 +22,10 @@ from ipufeed.parallel.optimizers.outside_variables import keep, variables_outsid
 from ipufeed.parallel.pipeline import gradients, partition, stages, traced
 from ipufeed.parallel.pipeline.copying import Copier
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
+from ipufeed.parallel.pipeline.plan import Accumulation
 from ipufeed.parallel.pipeline.schedules import Position
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import DType, FuncGraph, GradAndVar, Operation, Tensor, Variable
-
-if TYPE_CHECKING:
-    from ipufeed.parallel.pipeline.plan import Accumulation
 
 
 @dataclass
