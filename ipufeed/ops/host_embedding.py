@@ -50,8 +50,8 @@ class HostEmbeddingOptimizerSpec:
     """
 
     def __init__(self, learning_rate: float, optimizer_name: str | None = None) -> None:
+        del optimizer_name
         self._learning_rate = as_rate(learning_rate)
-        self._optimizer_name = optimizer_name
 
     def get_learning_rate(self) -> float:
         """Returns the learning rate."""

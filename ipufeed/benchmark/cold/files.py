@@ -11,6 +11,9 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 
+import tensorflow as tf
+from tensorflow.python.eager import context
+
 from ipufeed.benchmark.graph.step_functions import graph_nodes
 from ipufeed.sources.files import FILES_OF
 from ipufeed.tf_types import Dataset
@@ -62,38 +65,12 @@ def _files_of_sources(dataset: Dataset) -> set[str]:
 
 def _graph_texts(dataset: Dataset) -> Iterator[str]:
     """Yields the strings in the constants of a dataset's graph and its functions."""
-    import tensorflow as tf
-
     for node in graph_nodes(dataset):
         if node.op != "Const" or node.attr["dtype"].type != tf.string.as_datatype_enum:
             continue
-        tensor = node.attr["value"].tensor
-        values = tensor.string_val or _packed_texts(tensor.tensor_content)
+        with context.eager_mode():  # tf.make_ndarray reads no strings in packed form
+            tensor = node.attr["value"].tensor.SerializeToString()
+            values = tf.reshape(tf.io.parse_tensor(tensor, tf.string), [-1]).numpy()
         for value in values:
             if 0 < len(value) <= MOST_CHARACTERS and b"\0" not in value:
                 yield os.fsdecode(value)
-
-
-def _packed_texts(content: bytes) -> list[bytes]:
-    """Returns the strings of a tensor's packed form: lengths as varints, then all bytes.
-
-    tf.make_ndarray does not read string constants in this form.
-    """
-    lengths, at, total = [], 0, 0
-    # The lengths end where their sum is the number of bytes that follow.
-    while at + total < len(content):
-        length = shift = 0
-        while True:
-            byte = content[at]
-            at += 1
-            length |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80 or at == len(content):
-                break
-        lengths.append(length)
-        total += length
-    texts = []
-    for length in lengths:
-        texts.append(content[at : at + length])
-        at += length
-    return texts

@@ -16,6 +16,7 @@ from ipufeed.executable.hlo.hlo import Computation, Instruction, opcodes
 from ipufeed.executable.report.cost import trip_count
 from ipufeed.executable.report.profile import kind_of
 from ipufeed.executable.report.work import FREE, step_work
+from ipufeed.render.text import short
 
 MOST_NODES = 48
 MOST_LABEL = 34
@@ -158,15 +159,17 @@ def _node_of(one: Instruction) -> Node:
     tip = "\n".join(
         part for part in (kind_of(one), one.op_name, str(one.shape), one.source) if part
     )
-    node = Node(_short(title), _short(str(one.shape)), _kind(one), tip)
+    node = Node(
+        short(title, MOST_LABEL), short(str(one.shape), MOST_LABEL), _kind(one), tip
+    )
     if one.opcode == "while":
         trips = trip_count(one)
         often = "count known when it runs" if trips is None else f"{trips} times"
-        node.title = _short(f"loop: {often}")
+        node.title = short(f"loop: {often}", MOST_LABEL)
         body = one.called[0]
         node.inside = [graph_of(body, "body")]
     elif one.opcode in ("conditional", "call"):
-        node.title = _short(f"{one.opcode} {name}".strip())
+        node.title = short(f"{one.opcode} {name}".strip(), MOST_LABEL)
         node.inside = [
             graph_of(each, f"branch {number}" if len(one.called) > 1 else "calls")
             for number, each in enumerate(one.called)
@@ -179,15 +182,7 @@ def _group_node(group: list[Instruction]) -> Node:
     words = [f"{name} x {count}" for name, count in counts.most_common()]
     return Node(
         f"{len(group)} smaller steps",
-        _short(", ".join(words)),
+        short(", ".join(words), MOST_LABEL),
         GROUP,
         "\n".join(words[:30]),
     )
-
-
-def _short(text: str) -> str:
-    """Shortens a text to MOST_LABEL characters by omitting the middle."""
-    if len(text) <= MOST_LABEL:
-        return text
-    half = (MOST_LABEL - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"
