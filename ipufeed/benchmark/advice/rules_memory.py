@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.benchmark.advice.advice import Advice, Case
 from ipufeed.benchmark.graph import edits
 from ipufeed.benchmark.graph.pipeline_graph import Step
@@ -54,8 +56,6 @@ def missing_cache(case: Case) -> list[Advice]:
 
 def _bytes_of(case: Case, node: str) -> int | None:
     """Returns the bytes of all elements of a stage together, if they are known."""
-    import tensorflow as tf
-
     graph = case.explanation.graph
     spec = graph.spec_of(node)
     if spec is None or any(not each.shape.is_fully_defined() for each in spec):
@@ -115,8 +115,6 @@ def floats_from_bytes(case: Case) -> list[Advice]:
 
 def _casts_bytes(graph: GraphDef, step: Step) -> bool:
     """Returns whether a stage's function casts uint8 to float32."""
-    import tensorflow as tf
-
     uint8, float32 = tf.uint8.as_datatype_enum, tf.float32.as_datatype_enum
     if "Cast" not in ops_of(graph, step):
         return False

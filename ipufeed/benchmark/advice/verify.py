@@ -11,6 +11,8 @@ from __future__ import annotations
 import copy
 import statistics
 
+import tensorflow as tf
+
 from ipufeed.benchmark.advice.advice import Advice
 from ipufeed.benchmark.graph.edits import last_node
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, Step
@@ -41,8 +43,6 @@ def verify(
     Raises:
         KeyboardInterrupt: Ctrl-C.
     """
-    import tensorflow as tf
-
     if not any(each.edit or each.pool for each in advice):
         return
     written = PipelineGraph.of(dataset, rewritten=False)

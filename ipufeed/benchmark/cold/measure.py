@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tensorflow as tf
 
 from ipufeed.benchmark.cold import page_cache
 from ipufeed.benchmark.cold.files import dataset_files
@@ -154,8 +155,6 @@ def measure_cold(
 
 
 def _find_files(dataset: Dataset, patterns: list[str]) -> list[str]:
-    import tensorflow as tf
-
     try:
         files = dataset_files(dataset, patterns)
     except tf.errors.OpError as error:

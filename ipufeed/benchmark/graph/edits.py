@@ -7,6 +7,8 @@ another op than the edit is for.
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from ipufeed.benchmark.graph.pipeline_graph import (
     OPTIONS_OP,
     find_node,
@@ -64,8 +66,6 @@ def interleave_calls(graph: GraphDef, node: str, calls: int) -> None:
 
 def constant_value(graph: GraphDef, text: str) -> int | None:
     """Returns the value of a node's input, or None if it is not a constant."""
-    import tensorflow as tf
-
     source = find_node(graph, node_name(text))
     if source.op != "Const":
         return None
@@ -159,8 +159,6 @@ def _add_dataset(
 
 
 def _add_constant(graph: GraphDef, name: str, value: int | str) -> str:
-    import tensorflow as tf
-
     dtype = {int: tf.int64, str: tf.string}[type(value)]
     node = graph.node.add(name=name, op="Const")
     node.attr["dtype"].type = dtype.as_datatype_enum

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import tensorflow as tf
+
 from ipufeed.benchmark.graph.pipeline_graph import Step
 from ipufeed.python_ops import PYTHON_OPS
 from ipufeed.tf_types import Dataset, GraphDef, NodeDef
@@ -27,7 +29,6 @@ def graph_nodes(dataset: Dataset) -> Iterator[NodeDef]:
     Raises:
         tf.errors.OpError: The pipeline cannot be serialised.
     """
-    import tensorflow as tf
     from tensorflow.python.data.ops import options
 
     if tf.is_symbolic_tensor(dataset._variant_tensor):

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.benchmark.graph.step_functions import calls_python
 from ipufeed.benchmark.measuring.measure import (
@@ -114,8 +116,6 @@ def measure_service(
 
 def _check_sendable(dataset: Dataset) -> None:
     """Refuses a pipeline that cannot be sent to another process."""
-    import tensorflow as tf
-
     if tf.is_symbolic_tensor(dataset._variant_tensor):
         raise ScaleOutError(
             "--service runs in eager mode, and the dataset was made in a graph. Leave out "
@@ -192,8 +192,6 @@ def run_watched(
     watch: Watch,
 ) -> tuple[RawMeasurement | None, BaseException | None]:
     """Calls run_measurement with a watch; a lost service is an error of the dataset."""
-    import tensorflow as tf
-
     watch.forward_to(on_progress)
     raw, interruption = run_measurement(remote, attributes, watch)
     watch.finish()
@@ -214,8 +212,6 @@ def distribute(
     Raises:
         ScaleOutError: The service refuses the pipeline, or does not answer.
     """
-    import tensorflow as tf
-
     policy = tf.data.experimental.service.ShardingPolicy[service.sharding.upper()]
     compression = {"auto": "AUTO", "snappy": "SNAPPY", "none": None}
     source = _count_elements(dataset) if counted else dataset

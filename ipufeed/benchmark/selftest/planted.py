@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipufeed.tf_types import Dataset, Tensor
@@ -17,7 +18,6 @@ RECORD_BYTES = 100_000
 
 def sleeping(seconds: float) -> Dataset:
     """Returns an infinite dataset that sleeps for each element of 64 bytes."""
-    import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 
     element = tf.data.Dataset.from_tensors(tf.zeros([16], tf.float32))
@@ -40,15 +40,12 @@ def true_period(seconds: float, count: int) -> float:
 
 def counted(elements: int) -> Dataset:
     """Returns a dataset of `elements` elements of 4 bytes."""
-    import tensorflow as tf
-
     numbers: Dataset = tf.data.Dataset.range(elements)
     return numbers.map(lambda x: tf.cast(x, tf.int32))
 
 
 def failing(at: int) -> Dataset:
     """Returns a dataset that raises InvalidArgumentError at the element `at`."""
-    import tensorflow as tf
 
     def check(x: Tensor) -> Tensor:
         bad = tf.constant(at, tf.int64)
@@ -63,8 +60,6 @@ class Records:
     """A temporary TFRecord file of random records, which `close` removes."""
 
     def __init__(self, count: int) -> None:
-        import tensorflow as tf
-
         self.count = count
         self._folder = tempfile.TemporaryDirectory(prefix="ipufeed-")
         self.path = str(Path(self._folder.name) / "records.tfrecord")
@@ -75,8 +70,6 @@ class Records:
 
     def dataset(self) -> Dataset:
         """Returns a dataset of all records."""
-        import tensorflow as tf
-
         found: Dataset = tf.data.TFRecordDataset(self.path)
         return found
 
@@ -86,8 +79,6 @@ class Records:
         The loop adds up the records' lengths, so that each has to be read; ten at a time,
         since the cost of an iteration itself is not reading.
         """
-        import tensorflow as tf
-
         records = tf.data.TFRecordDataset(self.path).repeat(passes).batch(10)
         start = time.process_time()
         total = records.reduce(
@@ -102,8 +93,6 @@ class Records:
 
     def seconds_to_skip(self, records: int) -> float:
         """Returns the time until the record after the first `records` arrives."""
-        import tensorflow as tf
-
         dataset = tf.data.TFRecordDataset(self.path).skip(records)
         start = time.perf_counter()
         next(iter(dataset))
@@ -116,8 +105,6 @@ class Records:
 
 def stage_pipeline(costs_ms: dict[str, float]) -> Dataset:
     """Returns an infinite pipeline of maps with these names and milliseconds, in order."""
-    import tensorflow as tf
-
     element: Dataset = tf.data.Dataset.from_tensors(tf.zeros([16], tf.float32))
     dataset = element.repeat()
     for name, cost in costs_ms.items():
@@ -132,8 +119,6 @@ def true_stage_period(cost_ms: float, count: int = 20) -> float:
     the call of the stage's function is included, the start of the loop is not. The least
     of several times, to which the load of others adds.
     """
-    import tensorflow as tf
-
     stage = stage_pipeline({"alone": cost_ms})
 
     def seconds(elements: int) -> float:
@@ -148,7 +133,6 @@ def true_stage_period(cost_ms: float, count: int = 20) -> float:
 
 def _sleeping_map(seconds: float) -> Callable[[Tensor], Tensor]:
     """Returns a map's function that sleeps, without the GIL."""
-    import tensorflow as tf
 
     def sleep(value: NDArray[np.float32]) -> NDArray[np.float32]:
         time.sleep(seconds)

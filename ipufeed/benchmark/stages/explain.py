@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
+import tensorflow as tf
+
 from ipufeed.benchmark.graph.names import inner_names, stage_kind, stage_names
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, Step, is_dataset
 from ipufeed.benchmark.graph.step_functions import nodes_of
@@ -137,8 +139,6 @@ def explain(
     Raises:
         KeyboardInterrupt: Ctrl-C.
     """
-    import tensorflow as tf
-
     if not tf.executing_eagerly() or tf.is_symbolic_tensor(dataset._variant_tensor):
         return None
     try:

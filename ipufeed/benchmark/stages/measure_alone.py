@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import time
 
+import tensorflow as tf
+
 from ipufeed.benchmark.graph.edits import add_cache, replace_input
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph
 from ipufeed.benchmark.measuring.run import Progress, run_measurement
@@ -41,8 +43,6 @@ def measure_alone(graph: PipelineGraph, node: str, seconds: float) -> float | No
     Raises:
         KeyboardInterrupt: Ctrl-C.
     """
-    import tensorflow as tf
-
     step = next(step for step in graph.steps if step.node == node)
     spec = graph.spec_of(node)
     edited = copy.deepcopy(graph.graph)

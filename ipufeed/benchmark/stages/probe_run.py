@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import tensorflow as tf
+
 from ipufeed import _native
 from ipufeed.benchmark.graph.pipeline_graph import (
     PipelineGraph,
@@ -184,7 +186,6 @@ def _with_model(dataset: Dataset) -> tuple[Dataset, dict[str, bool]]:
     Without AUTOTUNE, tf.data's FinalizeDataset removes the model. The graph is rewritten
     already, so what is left of it are the pipeline's own threads, which are added here.
     """
-    import tensorflow as tf
     from tensorflow.python.data.ops import dataset_ops
 
     options = dataset._options_attr
@@ -299,8 +300,6 @@ def _without_model(reading: Reading, step: Step, graph: PipelineGraph) -> Readin
 
 def _last_int(graph: GraphDef, node: str) -> int | None:
     """Returns the last of a node's inputs that is a constant integer, or None."""
-    import tensorflow as tf
-
     nodes = {each.name: each for each in graph.node}
     for text in reversed(nodes[node].input):
         source = nodes.get(node_name(text))
