@@ -18,6 +18,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientMapping,
     check_dtype,
 )
+from ipufeed.parallel.optimizers.optimizers import dense_gradient
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import Config, DType, GradAndVar, Optimizer, Tensor, Variable
@@ -353,9 +354,7 @@ def _over_replicas(pairs: list[GradAndVar]) -> list[GradAndVar]:
     count = collectives.cross_replica_sum(tf.constant(1.0))
     return [
         (None if each is None else each / tf.cast(count, each.dtype), variable)
-        for each, variable in ((_dense(each), variable) for each, variable in pairs)
+        for each, variable in (
+            (dense_gradient(each), variable) for each, variable in pairs
+        )
     ]
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return None if gradient is None else tf.convert_to_tensor(gradient)
