@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 from keras.src.backend.common import global_state
@@ -13,8 +11,7 @@ from keras.src.backend.common.keras_tensor import KerasTensor
 from keras.src.layers.layer import CallContext
 from keras.src.models.functional import Functional
 
-from ipufeed.keras.pipeline.calls import Call, Graph
-from ipufeed.keras.pipeline.scope import stage_of
+from ipufeed.keras.pipeline.calls import Call, CallFinder, Graph, Node
 from ipufeed.tf_types import KerasLayer, KerasModel, Nest, Tensor
 
 
@@ -28,13 +25,10 @@ def graph_of(model: KerasModel, example: Nest) -> Graph:
     Raises:
         ValueError: `call` fails with symbolic tensors.
     """
-    numbers = itertools.count()
     whole = model
     if not isinstance(model, (keras.Sequential, Functional)):
         whole = _followed(model, example)
-    count = 1 if isinstance(whole, keras.Sequential) else len(whole.inputs)
-    inputs = [next(numbers) for _ in range(count)]
-    calls, outputs = _calls(whole, inputs, numbers, {})
+    calls, inputs, outputs = _CallFinder().calls(whole)
     if isinstance(whole, keras.Sequential):
         return _graph(model, calls, inputs, outputs, None)
     structure = whole._outputs_struct
@@ -82,69 +76,21 @@ def _followed(model: KerasModel, example: Nest) -> KerasModel:
         ) from error
 
 
-def _calls(
-    model: KerasModel,
-    inputs: list[int],
-    numbers: Iterator[int],
-    makers: dict[int, KerasLayer],
-) -> tuple[list[Call], list[int]]:
-    """Returns the calls of a model with these inputs, and the slots of its outputs."""
-    if isinstance(model, keras.Sequential):
-        return _chain(model, inputs, numbers, makers)
-    slots = {id(each): slot for each, slot in zip(model.inputs, inputs, strict=True)}
-    found = []
-    for node in _ordered(model):
-        operation = node.operation
-        taken = [slots[id(each)] for each in node.input_tensors]
-        call = Call(
-            operation,
-            operation._inbound_nodes.index(node),
-            node.arguments,
-            {id(each): slots[id(each)] for each in node.input_tensors},
-            taken,
-            [],
-            stage_of(node),
-            isinstance(operation, keras.layers.Layer),
-            inbound=[makers[slot] for slot in taken if slot in makers],
-        )
-        if isinstance(operation, (keras.Sequential, Functional)):
-            call.inner, call.outputs = _calls(operation, taken, numbers, makers)
-        else:
-            call.outputs = [next(numbers) for _ in node.outputs]
-        slots |= {
-            id(x): slot for x, slot in zip(node.outputs, call.outputs, strict=True)
-        }
-        makers |= dict.fromkeys(call.outputs, operation)
-        found.append(call)
-    return found, [slots[id(each)] for each in model.outputs]
+class _CallFinder(CallFinder):
+    sequential, functional = keras.Sequential, Functional
 
-
-def _chain(
-    model: KerasModel,
-    inputs: list[int],
-    numbers: Iterator[int],
-    makers: dict[int, KerasLayer],
-) -> tuple[list[Call], list[int]]:
-    found = []
-    for layer in model.layers:
-        call = Call(layer, 0, None, {}, inputs, [], None)
-        call.inbound = [makers[slot] for slot in inputs if slot in makers]
-        if isinstance(layer, (keras.Sequential, Functional)):
-            call.inner, call.outputs = _calls(layer, inputs, numbers, makers)
-        else:
-            call.outputs = [next(numbers)]
-        makers |= dict.fromkeys(call.outputs, layer)
-        found.append(call)
-        inputs = call.outputs
-    return found, inputs
-
-
-def _ordered(model: KerasModel) -> Iterator[Any]:
-    """Yields the nodes of a functional model, in Keras's order."""
-    for depth in sorted(model._nodes_by_depth, reverse=True):
-        for node in model._nodes_by_depth[depth]:
-            if node.operation and not node.is_input:
-                yield node
+    def nodes(self, model: KerasModel) -> Iterator[Node]:
+        for depth in sorted(model._nodes_by_depth, reverse=True):
+            for node in model._nodes_by_depth[depth]:
+                if node.operation and not node.is_input:
+                    yield Node(
+                        node,
+                        node.operation,
+                        node.input_tensors,
+                        node.outputs,
+                        node.arguments,
+                        isinstance(node.operation, keras.layers.Layer),
+                    )
 
 
 @contextlib.contextmanager

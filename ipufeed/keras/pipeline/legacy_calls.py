@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 from tf_keras.src.engine import base_layer_utils
 from tf_keras.src.engine.functional import Functional
 
-from ipufeed.keras.pipeline.calls import Call, Graph
-from ipufeed.keras.pipeline.scope import stage_of
+from ipufeed.keras.pipeline.calls import Call, CallFinder, Graph, Node
 from ipufeed.tf_types import KerasLayer, KerasModel, Nest, Tensor
 
 
@@ -32,11 +29,9 @@ def graph_of(model: KerasModel, x: Nest) -> Graph:
     Raises:
         ValueError: `call` fails with symbolic tensors.
     """
-    numbers = itertools.count()
     whole = model if is_taken_apart(model) else _followed(model, x)
     chain = isinstance(whole, keras.Sequential)
-    inputs = [next(numbers) for _ in range(1 if chain else len(whole.inputs))]
-    calls, outputs = _calls(whole, inputs, numbers, {}, None)
+    calls, inputs, outputs = _CallFinder().calls(whole)
 
     def pack(values: list[Tensor]) -> Nest:
         if chain:
@@ -82,72 +77,21 @@ def _followed(model: KerasModel, x: Nest) -> KerasModel:
         ) from error
 
 
-def _calls(
-    model: KerasModel,
-    inputs: list[int],
-    numbers: Iterator[int],
-    makers: dict[int, KerasLayer],
-    training: bool | None,
-) -> tuple[list[Call], list[int]]:
-    """Returns the calls of a model with these inputs, and the slots of its outputs."""
-    if isinstance(model, keras.Sequential):
-        return _chain(model, inputs, numbers, makers, training)
-    slots = {id(each): slot for each, slot in zip(model.inputs, inputs, strict=True)}
-    found = []
-    for node in _ordered(model):
-        layer = node.layer
-        taken = [slots[id(each)] for each in node.keras_inputs]
-        outputs = tf.nest.flatten(node.outputs)
-        call = Call(
-            layer,
-            layer._inbound_nodes.index(node),
-            node,
-            {id(each): slots[id(each)] for each in node.keras_inputs},
-            taken,
-            [],
-            stage_of(node),
-            inbound=[makers[slot] for slot in taken if slot in makers],
-            training=training,
-        )
-        if is_taken_apart(layer):
-            own = node.call_kwargs.get("training")
-            inner = training if own is None else own
-            call.inner, call.outputs = _calls(layer, taken, numbers, makers, inner)
-        else:
-            call.outputs = [next(numbers) for _ in outputs]
-        slots |= {id(x): slot for x, slot in zip(outputs, call.outputs, strict=True)}
-        makers |= dict.fromkeys(call.outputs, layer)
-        found.append(call)
-    return found, [slots[id(each)] for each in model.outputs]
+class _CallFinder(CallFinder):
+    sequential, functional = keras.Sequential, Functional
 
-
-def _chain(
-    model: KerasModel,
-    inputs: list[int],
-    numbers: Iterator[int],
-    makers: dict[int, KerasLayer],
-    training: bool | None,
-) -> tuple[list[Call], list[int]]:
-    found = []
-    for layer in model.layers:
-        call = Call(layer, 0, None, {}, inputs, [], None, training=training)
-        call.inbound = [makers[slot] for slot in inputs if slot in makers]
-        if is_taken_apart(layer):
-            call.inner, call.outputs = _calls(layer, inputs, numbers, makers, training)
-        else:
-            call.outputs = [next(numbers)]
-        makers |= dict.fromkeys(call.outputs, layer)
-        found.append(call)
-        inputs = call.outputs
-    return found, inputs
-
-
-def _ordered(model: KerasModel) -> Iterator[Any]:
-    """Yields the nodes of a functional model, in tf_keras's order."""
-    for depth in sorted(model._nodes_by_depth, reverse=True):
-        for node in model._nodes_by_depth[depth]:
-            if not node.is_input:
-                yield node
+    def nodes(self, model: KerasModel) -> Iterator[Node]:
+        for depth in sorted(model._nodes_by_depth, reverse=True):
+            for node in model._nodes_by_depth[depth]:
+                if not node.is_input:
+                    yield Node(
+                        node,
+                        node.layer,
+                        node.keras_inputs,
+                        tf.nest.flatten(node.outputs),
+                        node,
+                        training=node.call_kwargs.get("training"),
+                    )
 
 
 @contextlib.contextmanager
