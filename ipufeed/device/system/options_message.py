@@ -14,6 +14,7 @@ message of Graphcore's cannot be parsed.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -138,7 +139,7 @@ def to_message(config: IPUConfig, connection: DeviceConnectionType) -> Any:
     speed.allow_recompute = config.allow_recompute
     speed.merge_infeed_io_copies = config.optimizations.merge_infeed_io_copies
     for name, attribute in _OPTION_LISTS.items():
-        for option, value in _attribute(config, attribute).items():
+        for option, value in operator.attrgetter(attribute)(config).items():
             getattr(message, name).add(option=option, value=str(value))
     behaviour = config.floating_point_behaviour
     for event in _EVENTS:
@@ -214,10 +215,6 @@ def _set_from_field(config: IPUConfig, name: str, value: Any) -> None:
         config.io_tiles.num_io_tiles = value
     else:
         config.optimizations.prefetch_data_streams = value
-
-
-def _attribute(config: IPUConfig, name: str) -> Any:
-    return functools.reduce(getattr, name.split("."), config)
 
 
 def _set_attribute(config: IPUConfig, name: str, value: Any) -> None:
