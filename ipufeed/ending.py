@@ -122,11 +122,20 @@ def refuse_daemon_threads() -> None:
         replace(owner, name, _refusing(getattr(owner, name)))
 
 
-def _refusing(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if _is_ended_by_python(threading.current_thread()):
-            raise SystemExit
-        return function(*args, **kwargs)
+# Operations of `__del__`, which the thread runs while it unwinds: Python prints what these
+# methods raise, and the end of the process frees the resource anyway.
+_FREEING = ("Destroy", "Delete")
+
+
+def _refusing(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
+        if not _is_ended_by_python(threading.current_thread()):
+            return function(*args, **kwargs)
+        if any(
+            isinstance(each, str) and each.startswith(_FREEING) for each in args[:3]
+        ):
+            return None
+        raise SystemExit
 
     return call
 

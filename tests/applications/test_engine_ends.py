@@ -9,6 +9,7 @@ import tensorflow as tf
 from embedded_programs import compiled, configure, ones
 from helpers import ROOT, run_python
 
+from ipufeed import ending
 from ipufeed.applications.exporting import export_single_step
 from ipufeed.applications.runtime import embedded_runtime_call, embedded_runtime_start
 from ipufeed.device.program.strategy import IPUStrategy
@@ -166,3 +167,25 @@ def test_a_call_of_another_shape_is_refused_and_the_next_gets_its_own_result(tmp
     again = tf.saved_model.load(str(tmp_path / "again"))
     found = in_time(lambda: again.signatures["serving_default"](x=tf.ones([3])))
     assert found["output_0"].numpy().tolist() == [3.0, 3.0, 3.0]
+
+
+def test_a_thread_that_leaves_at_the_end_frees_its_variables_silently():
+    """Python would print what their `__del__` raises."""
+    called, left = [], []
+    execute = ending._refusing(lambda *arguments: called.append(arguments))
+
+    def leave():
+        try:
+            assert execute(None, "DestroyResourceOp", None, "handle") is None
+            assert execute(None, "/device:CPU:0", "DeleteIterator", []) is None
+            execute(None, "AddV2", None, 1.0, 2.0)
+        except BaseException as error:
+            left.append(type(error))
+
+    thread = threading.Thread(target=leave, daemon=True)
+    thread.start()
+    thread.join()
+    execute(None, "AddV2", None, 1.0, 2.0)
+
+    assert left == [SystemExit]
+    assert len(called) == 1  # that of a thread that Python waits for

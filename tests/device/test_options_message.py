@@ -56,7 +56,7 @@ def test_categories_of_synthetic_data_have_numbers(monkeypatch):
         *(True, True, False, False, False)
     ]
     assert flags.use_synthetic_data_for(SyntheticDataCategory.Infeed)
-    with pytest.raises(ValueError, match="5 is not a valid"):
+    with pytest.raises(ValueError, match=r"must be a SyntheticDataCategory.*got 5"):
         flags.use_synthetic_data_for(5)
 
 
