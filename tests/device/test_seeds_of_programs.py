@@ -10,6 +10,7 @@ from seeded_programs import configure, different, raw_seed, seed_of, splitmix
 from tensorflow.python.eager import context
 
 from ipufeed import _native
+from ipufeed.device.program import compiler
 from ipufeed.device.program import executor as params
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
@@ -294,3 +295,22 @@ def test_an_infeed_and_random_ops_stay_in_step(style):
     style.run(lambda: style.repeat(50, body, [], infeed))
 
     np.testing.assert_array_equal(style.read(outfeed.dequeue()), np.arange(50.0))
+
+
+def test_initializers_in_a_program_keep_their_seeds():
+    """A variable built in `compile` starts as the seed of its initializer says."""
+    found = []
+    for _ in range(2):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+
+            def net():
+                start = tf.compat.v1.glorot_uniform_initializer(seed=64)
+                weights = tf.compat.v1.get_variable("w", [3, 4], initializer=start)
+                return weights * 1.0
+
+            with ipu_scope("/device:IPU:0"):
+                (result,) = compiler.compile(net, [])
+            session.run(tf.compat.v1.global_variables_initializer())
+            found.append(session.run(result))
+
+    assert np.array_equal(*found)

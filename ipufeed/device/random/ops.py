@@ -70,14 +70,20 @@ def on_ipu() -> bool:
     """Returns whether a new op belongs to an IPU.
 
     One without a device does if it is of a program of `ipu_compiler.compile`, which places
-    it when the computation has been built.
+    it when the computation has been built. The initializer of a variable in it does not.
     """
     if _on_host.get():
         return False
     if current_ordinal() is not None:
         return True
     building = outside_compilation.current_program()
-    return building is not None and not building.traced and not current_device()
+    is_placed_later = building is not None and not building.traced
+    return is_placed_later and not current_device() and not _initializes()
+
+
+def _initializes() -> bool:
+    """Returns whether a new op belongs to the initializer of a variable."""
+    return "/Initializer/" in f"/{ops.get_default_graph().get_name_scope()}/"
 
 
 def _program() -> tuple[object, list[FuncGraph]]:
@@ -95,10 +101,7 @@ def _program() -> tuple[object, list[FuncGraph]]:
         graph = graph.outer_graph
     if functions and ops.executing_eagerly_outside_functions():
         return functions[-1], functions
-    scope = f"/{ops.get_default_graph().get_name_scope()}/"
-    building = (
-        None if "/Initializer/" in scope else outside_compilation.current_program()
-    )
+    building = None if _initializes() else outside_compilation.current_program()
     return building or graph, functions
 
 
