@@ -3,6 +3,9 @@
     begun ---- next() ---- came ---- leaves, copy ---- begun ---- next() ---- ...
           starved                 blocked: the loader is not called
 
+To end a pass and to begin the next one is a part of that wait, and so is a silence at the
+end of the run.
+
 The loop is Python, like that of a program that trains with such a loader. It holds the GIL
 while it counts, as do the loader's threads in this process: the loop's cost is measured
 afterwards by repeating the last element (calibration.py), and is in the result.
@@ -116,7 +119,7 @@ class Consumer:
         self._stop = False
         self.in_next = True
         self.left = False
-        self._left_ns = self._stopped_ns = 0
+        self._left_ns = self._stopped_ns = self._begun_ns = 0
         self._epoch = [0, 0, 0, 0, 0]
         self._next_epoch = 0
         self._copies = Copies() if limits.copy else None
@@ -163,27 +166,28 @@ class Consumer:
         ends = [each for each in (self._left_ns, self._stopped_ns) if each]
         # How long the loader takes to stop is not a part of the run.
         counts.finished_ns = max(counts.last_ns, min(ends, default=_clock()))
+        silence_ns = max(0, counts.finished_ns - self._begun_ns)
         if self._epoch[0]:
             self._end_epoch()
         if counts.elements:
             if counts.marks[-1][1] < counts.elements:
                 self._mark(counts.last_ns)
+            counts.starved_ns += silence_ns
             self._mark(counts.finished_ns)
 
     def _one_pass(self) -> bool:
         """Whether the loader ended, not a limit."""
-        begun, self.in_next = _clock(), True
-        self._left_ns = 0
+        self._left_ns, self.in_next = 0, True
         with self._open() as iterator:
             if not self.counts.created_ns:
                 self.counts.created_ns = _clock()
             try:
-                return self._take_all(iterator, begun)
+                return self._take_all(iterator)
             finally:
                 self._left_ns = _clock()  # stopping the loader is not part of the run
 
-    def _take_all(self, iterator: Iterator[Element], begun: int) -> bool:
-        """The loop; the pass was opened at `begun`, which counts as starved, too."""
+    def _take_all(self, iterator: Iterator[Element]) -> bool:
+        """The loop over a pass; whether the loader ended, not a limit."""
         counts, limits = self.counts, self._limits
         while True:
             self.in_next = True
@@ -196,12 +200,13 @@ class Consumer:
                 return False
             self.in_next = False
             if counts.elements:
-                counts.starved_ns += came - begun
-            if self._take(element, came, limits):
-                return False
-            begun = _clock()
+                counts.starved_ns += came - self._begun_ns
+            enough = self._take(element, came, limits)
+            self._begun_ns = _clock()
             if counts.elements > 1:
-                counts.blocked_ns += begun - came
+                counts.blocked_ns += self._begun_ns - came
+            if enough:
+                return False
 
     def _take(self, element: Element, came: int, limits: Limits) -> bool:
         """Counts an element; returns whether the limits are reached."""

@@ -1,0 +1,100 @@
+"""The loop's waits: all of the time in which the loader gave nothing, by a stated clock."""
+
+import contextlib
+
+import pytest
+
+from ipufeed.benchmark.loaders import consumer as consumers
+from ipufeed.benchmark.loaders.consumer import Consumer, Limits
+
+LIMITS = Limits(
+    epochs=0,
+    elements_per_epoch=0,
+    epoch_ns=10**9,
+    seconds_ns=0,
+    passes=1,
+    epoch_per_pass=False,
+    copy=False,
+)
+
+
+class Loader:
+    """Takes stated times, of a clock that stands still otherwise.
+
+    Args:
+        waits: Before each element.
+        end: Before the end of a pass.
+        close: To end a pass.
+        open_: To begin a pass.
+    """
+
+    def __init__(self, monkeypatch, waits, end=0, close=0, open_=0):
+        self.now = 1000
+        self.waits, self.end, self.close, self.open_ = waits, end, close, open_
+        self.failure = None
+        monkeypatch.setattr(consumers, "_clock", lambda: self.now)
+
+    @contextlib.contextmanager
+    def one_pass(self):
+        self.now += self.open_
+        yield self.elements()
+        self.now += self.close
+
+    def elements(self):
+        for wait in self.waits:
+            self.now += wait
+            yield wait
+        self.now += self.end
+        if self.failure is not None:
+            raise self.failure
+
+    def counts(self, passes=1):
+        limits = Limits(**{**vars(LIMITS), "passes": passes})
+        consumer = Consumer(self.one_pass, limits)
+        consumer.run()
+        consumer.finish()
+        return consumer.counts
+
+
+def test_a_silence_at_the_end_is_a_wait(monkeypatch):
+    counts = Loader(monkeypatch, [10, 20, 30], end=500).counts()
+
+    assert counts.finished_ns - counts.first_ns == 20 + 30 + 500
+    assert counts.starved_ns == 20 + 30 + 500
+    assert counts.marks[-1][3] == counts.starved_ns
+
+
+def test_so_is_one_before_a_failure(monkeypatch):
+    loader = Loader(monkeypatch, [10, 20], end=500)
+    loader.failure = ValueError("damaged")
+    counts = loader.counts()
+
+    assert counts.failure is loader.failure
+    assert counts.starved_ns == counts.finished_ns - counts.first_ns == 20 + 500
+
+
+def test_to_end_a_pass_and_to_begin_the_next_one_are_waits(monkeypatch):
+    loader = Loader(monkeypatch, [10, 20], end=100, close=2000, open_=30_000)
+    counts = loader.counts(passes=2)
+
+    between = 100 + 2000 + 30_000
+    assert counts.starved_ns == 20 + between + 10 + 20 + 100
+    assert counts.starved_ns == counts.finished_ns - counts.first_ns
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_waits_and_work_are_all_of_the_time(monkeypatch, passes):
+    loader = Loader(monkeypatch, [10, 20, 30], end=5, close=7)
+
+    def measure(consumer, element):
+        loader.now += 4
+        return 8, 1
+
+    monkeypatch.setattr(Consumer, "_measure", measure)
+    counts = loader.counts(passes)
+
+    taken = 3 * passes - 1  # the first one's work is a part of the start-up
+    assert counts.blocked_ns == 4 * taken
+    assert counts.starved_ns + counts.blocked_ns == (
+        counts.finished_ns - counts.steady_ns
+    )
