@@ -102,12 +102,25 @@ def parts_of(element: Element) -> dict[Any, Any] | None:
         return dict(element)
     if is_table(element):
         return columns_of_table(element)
-    if _is_mapping(element):
+    names = _fields_of(
+        type(element)
+    )  # first: a tensorclass has keys, too, but no items
+    if names is not None and not hasattr(element, "nbytes"):
+        return {
+            name: getattr(element, name) for name in names if hasattr(element, name)
+        }
+    return _items_of(element) if _is_mapping(element) else None
+
+
+def _items_of(element: Element) -> dict[Any, Any] | None:
+    """Returns a mapping's items; None of one that cannot give them all.
+
+    Such as a stack of TensorDicts whose shapes differ.
+    """
+    try:
         return dict(element)
-    names = _fields_of(type(element))
-    if names is None or hasattr(element, "nbytes"):
+    except Exception:  # the element's own
         return None
-    return {name: getattr(element, name) for name in names if hasattr(element, name)}
 
 
 def _fields_of(kind: type) -> list[str] | None:
@@ -202,7 +215,9 @@ def shape_of(leaf: Leaf) -> tuple[int | None, ...] | None:
     try:
         return tuple(None if size is None else int(size) for size in leaf.shape)
     except Exception:  # not an array, or a nested torch tensor
-        return None
+        if getattr(leaf, "is_nested", False) is not True:
+            return None
+        return (int(leaf.size(0)), *(None,) * (leaf.dim() - 1))
 
 
 def text_of(leaf: Leaf) -> str:

@@ -116,6 +116,9 @@ def columns_of(element: Element, batches: bool = False) -> list[Column]:
         return []
     if is_table(element):
         return [[len(element)]]
+    packed = _packed(element)
+    if packed is not None:
+        return [[packed]]
     if isinstance(element, SERIES) and not is_numbers(element):
         parts = _named(element)
         if parts is None:
@@ -170,7 +173,8 @@ def _path_to(element: Element, size: int, axis: int = 0) -> Path | None:
             if not is_numbers(part) and len(part) <= MOST_COMPARED:
                 waiting += [((*path, key), each) for key, each in enumerate(part)]
             continue
-        parts = None if is_table(part) else _named(part)
+        whole = is_table(part) or _packed(part) is not None
+        parts = None if whole else _named(part)
         if parts is not None:
             waiting += [((*path, key), each) for key, each in parts.items()]
         elif _rows(part, axis) == size:
@@ -196,7 +200,20 @@ def _named(element: Element) -> dict[Any, Any] | None:
     return parts_of(element)
 
 
+def _packed(part: Element) -> int | None:
+    """Returns the sequences in a PackedSequence of torch; None of anything else.
+
+    They are those that have a first step; its parts have the lengths of other things.
+    """
+    if type(part).__name__ != "PackedSequence":
+        return None
+    return int(part.batch_sizes[0])
+
+
 def _rows(part: Element, axis: int) -> int | None:
+    packed = None if axis else _packed(part)
+    if packed is not None:
+        return packed
     if axis:
         shape = shape_of(part)
         return shape[axis] if shape is not None and len(shape) > axis else None
