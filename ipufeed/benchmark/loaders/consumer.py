@@ -17,6 +17,7 @@ deadline: a loader that hangs in native code cannot be stopped, and its thread s
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -125,6 +126,8 @@ class Consumer:
         self._copies = Copies() if limits.copy else None
         self._mark_ns = MARK_NS
         self._own_cpu_ns = 0  # of on_first
+        self._cpu_clock: int | None = None  # of the thread, and what it showed before
+        self._cpu_before_ns = 0
         self._on_first: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
@@ -139,7 +142,9 @@ class Consumer:
             on_first: Called once, after the first element.
         """
         self._on_first = on_first
-        counts, began = self.counts, time.thread_time_ns()
+        counts = self.counts
+        self._cpu_before_ns = time.thread_time_ns()
+        self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
         counts.requested_ns = counts.last_ns = _clock()
         self._epoch[3] = counts.requested_ns
         try:
@@ -155,7 +160,7 @@ class Consumer:
             if not self._stop:
                 counts.failure = error
         finally:
-            counts.consumer_cpu_ns = time.thread_time_ns() - began - self._own_cpu_ns
+            self._read_cpu_time()
             self.left = True
 
     def finish(self) -> None:
@@ -163,6 +168,8 @@ class Consumer:
         counts = self.counts
         if counts.finished_ns:
             return
+        if not self.left:  # the loader has not returned
+            self._read_cpu_time()
         ends = [each for each in (self._left_ns, self._stopped_ns) if each]
         # How long the loader takes to stop is not a part of the run.
         counts.finished_ns = max(counts.last_ns, min(ends, default=_clock()))
@@ -174,6 +181,15 @@ class Consumer:
                 self._mark(counts.last_ns)
             counts.starved_ns += silence_ns
             self._mark(counts.finished_ns)
+
+    def _read_cpu_time(self) -> None:
+        """Reads the loop's CPU time, from any thread."""
+        if self._cpu_clock is None:
+            return
+        with contextlib.suppress(OSError):  # the thread has ended, and has read it
+            now_ns = time.clock_gettime_ns(self._cpu_clock)
+            used_ns = now_ns - self._cpu_before_ns - self._own_cpu_ns
+            self.counts.consumer_cpu_ns = used_ns
 
     def _one_pass(self) -> bool:
         """Whether the loader ended, not a limit."""

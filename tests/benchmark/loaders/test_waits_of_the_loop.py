@@ -1,6 +1,7 @@
 """The loop's waits: all of the time in which the loader gave nothing, by a stated clock."""
 
 import contextlib
+import threading
 
 import pytest
 
@@ -98,3 +99,26 @@ def test_waits_and_work_are_all_of_the_time(monkeypatch, passes):
     assert counts.starved_ns + counts.blocked_ns == (
         counts.finished_ns - counts.steady_ns
     )
+
+
+def test_cpu_time_is_known_while_the_loader_has_not_returned():
+    waits, goes_on = threading.Event(), threading.Event()
+
+    def elements():
+        yield from range(1000)
+        waits.set()
+        goes_on.wait()
+
+    consumer = Consumer(lambda: contextlib.nullcontext(elements()), LIMITS)
+    thread = threading.Thread(target=consumer.run)
+    thread.start()
+    try:
+        waits.wait()
+        consumer.stop()
+        consumer.finish()
+
+        assert consumer.counts.elements == 1000
+        assert consumer.counts.consumer_cpu_ns > 0
+    finally:
+        goes_on.set()
+        thread.join()
