@@ -81,6 +81,37 @@ def test_strings_are_refused_by_their_place():
         arrays_of((np.zeros(3), np.array(["a"])), "element")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        ([("a", "f4"), ("b", "i4")], r"void64 \(3,\)"),
+        ("complex64", r"complex64 \(3,\)"),
+        ("datetime64[s]", r"datetime64\[s\] \(3,\)"),
+    ],
+)
+def test_arrays_of_other_values_are_refused_by_their_type(dtype, text):
+    with pytest.raises(UnsupportedElementError, match=rf"must be .* got {text}"):
+        arrays_of(np.zeros(3, dtype), "element")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "carried"),
+    [("int16", "int32"), ("uint16", "int32"), (tf.bfloat16.as_numpy_dtype, "float32")],
+)
+def test_numbers_become_those_that_a_feed_carries(dtype, carried):
+    assert arrays_of(np.ones(3, dtype), "element").dtype == carried
+
+
+@pytest.mark.parametrize("element", [{}, [], {"a": None}])
+def test_an_element_without_an_array_is_refused(element):
+    class Empty(Loader):
+        def __iter__(self):
+            yield element
+
+    with pytest.raises(UnsupportedElementError, match="must hold an array, got"):
+        as_dataset(kind_of(Empty(1)))
+
+
 def test_structures_are_those_that_tf_data_takes():
     found = arrays_of([np.zeros(3), {"a": [1, 2], "b": None}, (2.5,)], "element")
 
