@@ -227,6 +227,12 @@ def _waits_text(result: JsonObject) -> str:
             "the slower side. Purple: the dataset waited because the queue was full, so "
             "the program is the slower side."
         )
+    if pictures.is_in_a_loop(result):
+        return (
+            "Orange: the loop that takes the elements waited for the next one. It should "
+            "be orange nearly throughout: the measured rate is then the loader's own. "
+            "Purple: the loop copied and counted, and did not call the loader."
+        )
     return (
         "Orange: the consumer of the elements waited for the next one. Here it only "
         "copies, so it should be orange nearly throughout: the measured rate is then the "
@@ -238,17 +244,20 @@ def _left_out(result: JsonObject) -> str:
     """Returns what is not in the steady rate, and why."""
     found = "".join(
         f"<li><strong>{text_of(each.get('what', ''), 40)}</strong>, "
-        f"{seconds(each.get('seconds'))}, {units.number(finite(each.get('elements')))} "
-        f"elements: {text_of(each.get('why', ''), 400)}</li>"
+        f"{seconds(each.get('seconds'))}, "
+        f"{units.counted(int(finite(each.get('elements'))), 'element')}: "
+        f"{text_of(each.get('why', ''), 400)}</li>"
         for each in rows_of(part(result, "steady"), "left_out")
     )
     return f"<p>Not in the steady rate:</p><ul>{found}</ul>" if found else ""
 
 
 def _empty_queue(result: JsonObject) -> str:
-    """Returns a text in place of an empty chart."""
+    """Returns a text in place of an empty chart; "" where there is no queue."""
     series = pictures.series_of(result)
-    if series is None or max(series.depths) >= pictures.LEAST_DEPTH:
+    if series is None or pictures.is_in_a_loop(result):
+        return ""
+    if max(series.depths) >= pictures.LEAST_DEPTH:
         return ""
     return (
         "<p>The queue was nearly always empty after an element was taken: the dataset is "
@@ -309,7 +318,7 @@ def _summary_of(result: JsonObject) -> str:
     cpu = machine.get("cpu") or machine.get("cpu_model") or ""
     series = pictures.series_of(result)
     lasted = f" in {seconds(series.end)}" if series else ""
-    return f"{elements:,} elements{lasted}. {cpu}".strip()
+    return f"{units.counted(elements, 'element')}{lasted}. {cpu}".strip()
 
 
 def value_of(name: str, value: object) -> str:

@@ -125,6 +125,11 @@ def series_of(result: JsonObject) -> Series | None:
     return Series(edges, rates, parts, starved, blocked, depths)
 
 
+def is_in_a_loop(result: JsonObject) -> bool:
+    """Whether a Python loop took a loader's elements, without a queue."""
+    return bool(part(result, "dataset").get("loader")) and not part(result, "links")
+
+
 def rate_picture(result: JsonObject, width: int) -> str:
     """Elements per second over time, with the parts of the run shaded."""
     series = series_of(result)
@@ -170,10 +175,11 @@ def waits_picture(result: JsonObject, width: int) -> str:
     if series is None or not series.end > 0:
         return ""
     through = bool(part(result, "links"))
+    loop = is_in_a_loop(result)
     key, top = legend(
         [
             (ORANGE, "the program waited" if through else "the consumer waited", 1),
-            (PURPLE, "the dataset waited", 1),
+            (PURPLE, "the consumer worked" if loop else "the dataset waited", 1),
         ],
         width,
     )
