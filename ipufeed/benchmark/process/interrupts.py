@@ -9,17 +9,21 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ipufeed.benchmark.process.streams import print_message
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 PATIENCE_S = 3.0
 SIGNALLED = 128  # exit code of a signal: 128 + its number
 # For a feeder that is still producing an element when the measurement is over.
 FEEDER_GRACE_NS = 2_000_000_000
-# For the loader's threads that Python waits for at its exit.
-THREADS_GRACE_S = 5.0
+# For the loader's threads and processes that Python waits for at its exit.
+LEAVE_GRACE_S = 5.0
 
 
 class Interruption(KeyboardInterrupt):
@@ -113,7 +117,7 @@ def leave(code: int) -> NoReturn:
     finalise the interpreter under it. So only the rest of an exit is done: the atexit
     functions that the dataset file registered, and flushing.
     """
-    _name_children()
+    _limit_children()
     for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         # Python's exit removes the handlers first: then a timer would end the process.
         signal.setitimer(timer, 0)
@@ -135,7 +139,7 @@ def _end_without(code: int) -> None:
 
     On a daemon thread, while the main one waits. Idle ones of executors have ended by then.
     """
-    time.sleep(THREADS_GRACE_S)
+    time.sleep(LEAVE_GRACE_S)
     main = threading.main_thread()
     executors = sys.modules.get("concurrent.futures.thread")
     joined = getattr(executors, "_threads_queues", {})  # daemons or not
@@ -157,20 +161,29 @@ def _end_without(code: int) -> None:
     os._exit(code)
 
 
-def _name_children() -> None:
-    """Prints the processes of multiprocessing that Python waits for at its exit.
+def _limit_children() -> None:
+    """Names the processes of multiprocessing that Python waits for, and limits the wait.
 
-    A loader may leave some that never end; those that are daemons are ended.
+    A loader may leave some that never end; those that are daemons are ended by Python.
     """
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is None:
         return
-    children = [
-        each.pid for each in multiprocessing.active_children() if not each.daemon
-    ]
+    children = [each for each in multiprocessing.active_children() if not each.daemon]
     if children:
         print_message(
-            f"the result is complete; waiting for {len(children)} process(es) that the "
-            f"loader has started and not ended: {', '.join(map(str, children))}. Ctrl-C "
-            "ends the wait. The loader should end them, or start them with daemon=True."
+            f"the result is complete; {len(children)} process(es) that the loader has "
+            f"started and not ended ({', '.join(str(each.pid) for each in children)}) "
+            f"are ended in {LEAVE_GRACE_S:g} s. The loader should end them, or start "
+            "them with daemon=True."
         )
+        threading.Thread(target=_end_children, args=(children,), daemon=True).start()
+
+
+def _end_children(children: Sequence[BaseProcess]) -> None:
+    """Ends processes after a while; on a daemon thread, while the main one waits."""
+    time.sleep(LEAVE_GRACE_S)
+    for end in ("terminate", "kill"):  # nothing happens to one that has ended
+        for child in children:
+            getattr(child, end)()
+        time.sleep(1)

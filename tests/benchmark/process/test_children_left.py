@@ -12,26 +12,48 @@ from ipufeed.benchmark.process import interrupts
 
 
 def child(pid, daemon):
-    return types.SimpleNamespace(pid=pid, daemon=daemon)
+    calls = []
+    return types.SimpleNamespace(
+        pid=pid,
+        daemon=daemon,
+        calls=calls,
+        terminate=lambda: calls.append("terminate"),
+        kill=lambda: calls.append("kill"),
+    )
 
 
-def test_those_that_are_waited_for_are_named(monkeypatch, capsys):
+def test_processes_that_python_waits_for_are_named_and_ended(monkeypatch, capsys):
     """Daemons are ended by Python."""
     children = [child(7, False), child(8, True), child(9, False)]
     multiprocessing = types.SimpleNamespace(active_children=lambda: children)
     monkeypatch.setitem(sys.modules, "multiprocessing", multiprocessing)
+    monkeypatch.setattr(interrupts.time, "sleep", lambda seconds: None)
+    ended = []
+    monkeypatch.setattr(
+        interrupts.threading,
+        "Thread",
+        lambda target, args, daemon: types.SimpleNamespace(
+            start=lambda: ended.append(target(*args))
+        ),
+    )
 
-    interrupts._name_children()
+    interrupts._limit_children()
     found = " ".join(capsys.readouterr().err.split())
-    assert "waiting for 2 process(es) that the loader has started" in found
-    assert ": 7, 9. Ctrl-C ends the wait" in found
+    assert "2 process(es) that the loader has started and not ended (7, 9)" in found
+    assert "are ended in 5 s" in found
+    assert ended == [None]
+    assert [each.calls for each in children] == [
+        ["terminate", "kill"],
+        [],
+        ["terminate", "kill"],
+    ]
 
 
 def test_without_any_nothing_is_printed(monkeypatch, capsys):
     multiprocessing = types.SimpleNamespace(active_children=list)
     for module in (multiprocessing, None):
         monkeypatch.setitem(sys.modules, "multiprocessing", module)
-        interrupts._name_children()
+        interrupts._limit_children()
     assert capsys.readouterr().err == ""
 
 
@@ -48,9 +70,9 @@ starter.start(); starter.join()
 def run(text):
     """Runs a program whose end is that of the command."""
     program = (
-        "import atexit, concurrent.futures, threading, time\n"
+        "import atexit, concurrent.futures, multiprocessing, threading, time\n"
         "from ipufeed.benchmark.process import interrupts\n"
-        "interrupts.THREADS_GRACE_S = 1.0\n"
+        "interrupts.LEAVE_GRACE_S = 1.0\n"
         f"atexit.register(print, 'closed')\n{text}\ninterrupts.leave(3)"
     )
     return children.run(
@@ -72,6 +94,22 @@ def test_the_process_ends_without_threads_that_do_not(left):
     assert done.stdout == "closed\n"
     assert "ends without 1 thread(s) that the loader has started" in done.stderr
     assert ": w" in done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("and_a_thread", [False, True])
+def test_the_process_ends_the_processes_that_do_not_end(and_a_thread):
+    text = """
+fork = multiprocessing.get_context("fork")
+fork.Process(target=time.sleep, args=(9000,)).start()
+"""
+    done = run(text + (LEFT["a thread"] if and_a_thread else ""))
+
+    assert done.returncode == 3
+    assert done.stdout == "closed\n"
+    assert "1 process(es) that the loader has started and not ended" in " ".join(
+        done.stderr.split()
+    )
 
 
 @pytest.mark.process
