@@ -11,6 +11,8 @@ from ipufeed.tf_types import Dataset, Spec
 
 # Parts of tf.data's class names: steps whose elements are not the batches of their input.
 _ENDS = ("Unbatch", "FlatMap", "Interleave", "Window", "Generator", "Scan", "GroupBy")
+# Of sample_from_datasets(), choose_from_datasets() and rejection_resample().
+_MIXTURE = "DirectedInterleaveDataset"
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,27 @@ def _find_batch(dataset: Dataset) -> str | None:
         return _find_batch(dataset._dataset)
     if name == "GroupByWindowDataset":
         return _batch_of_function(dataset)
-    if any(part in name for part in _ENDS):
+    if name != _MIXTURE and any(part in name for part in _ENDS):
         return None
     if "batch" in name.lower():
         return name
-    found = [_find_batch(source) for source in dataset._inputs()]
+    found = [_find_batch(source) for source in _sources_of(dataset, name)]
     return found[0] if found and all(found) else None
+
+
+def _sources_of(dataset: Dataset, name: str) -> list[Dataset]:
+    """Returns the datasets whose elements a step gives.
+
+    The selector of a mixture is none, nor are the numbers that snapshot() puts in front of
+    its elements and drops again.
+    """
+    inputs = list(dataset._inputs())
+    if name == _MIXTURE:
+        return inputs[1:]
+    if name == "SnapshotDataset" and type(inputs[0]).__name__ == "_ZipDataset":
+        numbers, *others = inputs[0]._inputs()
+        return inputs if numbers._inputs() else others
+    return inputs
 
 
 def _batch_of_function(dataset: Dataset) -> str | None:
