@@ -20,6 +20,7 @@ ipufeed/benchmark/plugin/guard.py, which the fixture imports.
 from __future__ import annotations
 
 import argparse
+import inspect
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,8 +182,19 @@ def _budget(item: pytest.Item) -> Budget | None:
     marker = item.get_closest_marker("feed_budget")
     if marker is None:
         return None
+    takes = inspect.signature(Budget.of).parameters
+    wrong = [
+        *map(repr, marker.args),
+        *(key for key in marker.kwargs if key not in takes),
+    ]
+    if wrong:
+        pytest.fail(
+            f"@pytest.mark.feed_budget takes {', '.join(takes)}, each by its name, got "
+            f"{wrong[0]}.",
+            pytrace=False,
+        )
     try:
-        return Budget.of(*marker.args, **marker.kwargs)
+        return Budget.of(**marker.kwargs)
     except (TypeError, ValueError, argparse.ArgumentTypeError) as error:
         pytest.fail(f"@pytest.mark.feed_budget: {error}", pytrace=False)
         return None

@@ -309,6 +309,8 @@ def test_what_measured_nothing_fails(project, text, output):
     [
         ("", "pass", {"passed": 1, "errors": 1}, "either `samples_per_second` or"),
         ("samples_per_second=-1", "pass", {"errors": 1}, "must be above 0, got -1"),
+        ("rate=1", "pass", {"errors": 1}, "each by its name, got rate."),
+        ("200", "pass", {"errors": 1}, "each by its name, got 200."),
         (
             "samples_per_second=1, within='5'",
             "pass",
@@ -323,7 +325,10 @@ def test_what_measured_nothing_fails(project, text, output):
         ),
         ("samples_per_second=1", "pytest.skip()", {"skipped": 1}, "1 skipped"),
     ],
-    ids=["no rate", "negative", "no percent", "unused", "skipped"],
+    ids=[
+        *("no rate", "negative", "other name", "no name"),
+        *("no percent", "unused", "skipped"),
+    ],
 )
 def test_a_marker_that_guards_nothing_is_an_error(
     project, marker, body, outcomes, output
