@@ -19,9 +19,11 @@
 #include "absl/strings/strip.h"
 #include "base/messages.h"
 #include "core/mutex.h"
+#include "tensorflow/compiler/tf2xla/const_analysis.h"
 #include "tensorflow/compiler/tf2xla/functionalize_control_flow.h"
 #include "tensorflow/core/graph/control_flow.h"
 #include "tensorflow/core/graph/graph.h"
+#include "xla/clusters/branches.h"
 #include "xla/clusters/compilable.h"
 
 namespace ipufeed {
@@ -114,6 +116,8 @@ class Clusters {
         graph_(graph),
         program_(static_cast<std::size_t>(graph->num_node_ids())),
         region_(program_.size(), -1),
+        loop_(program_.size(), -1),
+        ends_(program_.size(), false),
         level_(program_.size(), 0) {}
 
   // Ops of the loops and conditionals of TensorFlow 1 that are wholly on one IPU and
@@ -135,9 +139,12 @@ class Clusters {
     }
     split_constants();
     settle_queues();
-    do {
+    bool changed = true;
+    while (changed) {
       find_levels();
-    } while (drop_what_crosses());
+      TF_ASSIGN_OR_RETURN(const bool ended, end_before_constants());
+      changed = drop_what_crosses() || ended;
+    }
     write();
     return absl::OkStatus();
   }
@@ -165,6 +172,10 @@ class Clusters {
     return program_[static_cast<std::size_t>(node.id())];
   }
   int& region(const Node& node) { return region_[static_cast<std::size_t>(node.id())]; }
+  int& loop(const Node& node) { return loop_[static_cast<std::size_t>(node.id())]; }
+  bool ends(const Node& node) const {
+    return ends_[static_cast<std::size_t>(node.id())];
+  }
   int& level(const Node& node) { return level_[static_cast<std::size_t>(node.id())]; }
 
   void drop(const Node& node) {
@@ -185,24 +196,19 @@ class Clusters {
       const Node* frame = frames[static_cast<std::size_t>(node.id())].frame;
       return frame == nullptr || !frame->IsOp();
     };
-    std::vector<bool> seen(program_.size(), false);
-    std::vector<const Node*> dead;  // what a branch that is not taken does not run
+    std::map<std::string, int> loops;  // by the name of their frame
     for (const Node* node : graph_->op_nodes()) {
-      if (!is_root(*node) || is_control_flow(*node)) {
-        inside[static_cast<std::size_t>(node->id())] = true;
+      for (const Node* each = node; !is_root(*each);) {
+        const auto& info = frames[static_cast<std::size_t>(each->id())];
+        loop(*node) = loops.try_emplace(info.frame_name, static_cast<int>(loops.size()))
+                          .first->second;
+        each = info.parent_frame;
       }
-      if (node->IsSwitch() && is_root(*node)) dead.push_back(node);
     }
-    while (!dead.empty()) {
-      const Node* node = dead.back();
-      dead.pop_back();
-      for (const Edge* edge : node->out_edges()) {
-        const Node* next = edge->dst();
-        const auto id = static_cast<std::size_t>(next->id());
-        if (!next->IsOp() || seen[id] || (next->IsMerge() && is_root(*next))) continue;
-        seen[id] = inside[id] = true;
-        dead.push_back(next);
-      }
+    const std::vector<bool> branches = runs_in_branch(*graph_);
+    for (const Node* node : graph_->op_nodes()) {
+      const auto id = static_cast<std::size_t>(node->id());
+      inside[id] = !is_root(*node) || is_control_flow(*node) || branches[id];
     }
     int count = 0;
     for (const Node* start : graph_->op_nodes()) {
@@ -260,6 +266,8 @@ class Clusters {
       copy->set_name(graph_->NewName(node->name()));
       program_.resize(static_cast<std::size_t>(graph_->num_node_ids()));
       region_.resize(program_.size(), -1);
+      loop_.resize(program_.size(), -1);
+      ends_.resize(program_.size(), false);
       level_.resize(program_.size(), 0);
       for (const Edge* edge : node->in_edges()) {
         graph_->AddControlEdge(edge->src(), copy, /*allow_duplicates=*/true);
@@ -293,18 +301,16 @@ class Clusters {
   }
 
   // How many changes between programs, or from one to the host, lie before a node. What
-  // is of one program and level is a cluster: no path leads out of it and back.
+  // is of one program and level is a cluster: no path leads out of it and back. A loop
+  // that the executor runs is one step of such a path: what comes out of it may depend,
+  // over its iterations, on all that goes in.
   void find_levels() {
-    std::vector<int> waits(program_.size(), 0);  // of a region: by its number, below
+    std::vector<int> waits(program_.size(), 0);
     std::map<int, std::vector<const Node*>> members;
-    for (const Node* node : graph_->op_nodes()) {
-      if (in_region(*node)) members[region(*node)].push_back(node);
-    }
-    std::map<int, int> region_waits;
+    std::map<int, int> loop_waits;
     const auto counts = [&](const Edge& edge) {
       if (!edge.src()->IsOp() || !edge.dst()->IsOp()) return false;
-      if (edge.src()->IsNextIteration() && edge.dst()->IsMerge()) return false;
-      return !in_region(*edge.src()) || region(*edge.src()) != region(*edge.dst());
+      return loop(*edge.src()) < 0 || loop(*edge.src()) != loop(*edge.dst());
     };
     std::deque<const Node*> ready;
     std::fill(level_.begin(), level_.end(), 0);
@@ -312,46 +318,46 @@ class Clusters {
       int edges = 0;
       for (const Edge* edge : node->in_edges()) edges += counts(*edge) ? 1 : 0;
       waits[static_cast<std::size_t>(node->id())] = edges;
-      if (in_region(*node)) {
-        region_waits[region(*node)] += edges;
+      if (loop(*node) >= 0) {
+        members[loop(*node)].push_back(node);
+        loop_waits[loop(*node)] += edges;
       } else if (edges == 0) {
         ready.push_back(node);
       }
     }
-    std::size_t done = 0;
-    const auto finish_region = [&](int number) {
+    const auto finish_loop = [&](int number) {
       int most = 0;
       for (const Node* each : members[number]) most = std::max(most, level(*each));
       for (const Node* each : members[number]) level(*each) = most;
       for (const Node* each : members[number]) ready.push_back(each);
     };
-    for (const auto& [number, left] : region_waits) {
-      if (left == 0) finish_region(number);
+    for (const auto& [number, left] : loop_waits) {
+      if (left == 0) finish_loop(number);
     }
+    std::size_t done = 0;
     while (!ready.empty()) {
       const Node* node = ready.front();
       ready.pop_front();
       ++done;
+      waits[static_cast<std::size_t>(node->id())] = 0;
       for (const Edge* edge : node->out_edges()) {
         if (!counts(*edge)) continue;
         const Node* next = edge->dst();
-        const bool leaves = !program(*node).empty() && program(*node) != program(*next);
+        const bool leaves = !program(*node).empty() &&
+                            (program(*node) != program(*next) || ends(*node));
         level(*next) = std::max(level(*next), level(*node) + (leaves ? 1 : 0));
-        if (in_region(*next)) {
-          if (--region_waits[region(*next)] == 0) finish_region(region(*next));
+        if (loop(*next) >= 0) {
+          if (--loop_waits[loop(*next)] == 0) finish_loop(loop(*next));
         } else if (--waits[static_cast<std::size_t>(next->id())] == 0) {
           ready.push_back(next);
         }
       }
     }
-    // A region that waits for itself, through the host, is none.
-    bool again = false;
-    for (const auto& [number, left] : region_waits) {
-      if (left == 0) continue;
-      for (const Node* each : members[number]) program(*each).clear();
-      again = true;
+    if (done == static_cast<std::size_t>(graph_->num_op_nodes())) return;
+    // What waits for a loop that waits for itself has no level: the executor runs it.
+    for (const Node* node : graph_->op_nodes()) {
+      if (waits[static_cast<std::size_t>(node->id())] > 0) program(*node).clear();
     }
-    if (again) find_levels();
   }
 
   bool in_region(const Node& node) {
@@ -361,6 +367,25 @@ class Clusters {
   bool together(const Node& one, const Node& other) {
     return !program(one).empty() && program(one) == program(other) &&
            level(one) == level(other);
+  }
+
+  // XLA needs some values before it compiles, such as the rows of a sum over segments,
+  // and with them all that they are made of. A variable cannot be given to it so: what
+  // makes such a value of a variable ends its program. Whether there was any.
+  absl::StatusOr<bool> end_before_constants() {
+    std::vector<bool> known(program_.size(), false);
+    TF_RETURN_IF_ERROR(tensorflow::BackwardsConstAnalysis(
+        *graph_, nullptr, &known, compilable_.library(),
+        [&](const Edge& edge) { return together(*edge.src(), *edge.dst()); }));
+    bool found = false;
+    for (const Node* node : graph_->op_nodes()) {
+      const auto id = static_cast<std::size_t>(node->id());
+      if (!known[id] || program(*node).empty() || ends_[id]) continue;
+      if (!absl::c_linear_search(node->input_types(), tensorflow::DT_RESOURCE))
+        continue;
+      ends_[id] = found = true;
+    }
+    return found;
   }
 
   // Drops ops that would hand on what cannot be an argument or a result of a program;
@@ -373,8 +398,12 @@ class Clusters {
         const Node& source = *edge->src();
         if (together(source, *node)) continue;
         if (!stays_inside(source.output_type(edge->src_output()))) continue;
+        // An argument may be a list, too: a function's gradient gets those of its
+        // loops.
+        const bool is_resource =
+            source.output_type(edge->src_output()) == tensorflow::DT_RESOURCE;
         const bool is_variable =
-            (source.type_string() == "VarHandleOp" || source.IsArg()) &&
+            (source.type_string() == "VarHandleOp" || source.IsArg()) && is_resource &&
             ipu_of(source, options_) == ipu_of(*node, options_);
         for (const Node* each : {&source, node}) {
           if (program(*each).empty() || (each == node && is_variable)) continue;
@@ -410,6 +439,8 @@ class Clusters {
   Graph* const graph_;
   std::vector<std::string> program_;  // by node; "" for what is in none
   std::vector<int> region_;
+  std::vector<int> loop_;   // the outermost loop around a node; -1 for none
+  std::vector<bool> ends_;  // whether what is made of a node is in a later program
   std::vector<int> level_;
 };
 

@@ -53,6 +53,9 @@ class Compilable {
   // Why it cannot be compiled, for messages.
   std::string reason(const tensorflow::Node& node) const;
 
+  // The functions of the graph.
+  tensorflow::FunctionLibraryRuntime* library() const { return library_; }
+
  private:
   // Whether it makes a stack, a list or an array whose size is not known, or calls what
   // does.

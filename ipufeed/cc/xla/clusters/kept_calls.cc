@@ -23,7 +23,7 @@ constexpr char kMark[] = "_xla_compile_id";
 constexpr char kKept[] = "ipufeed_kept_call";
 
 bool is_call(const Node& node, const GraphOptimizationPassOptions& options) {
-  return node.IsPartitionedCall() ||
+  return node.IsPartitionedCall() || node.type_string() == "SymbolicGradient" ||
          options.flib_def->Find(node.type_string()) != nullptr;
 }
 

@@ -1,0 +1,131 @@
+"""Version 1 graphs in which the executor runs a loop or a branch, between programs.
+
+Each has the results that the host has, and its variables their values.
+"""
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework.function import Defun
+
+from ipufeed.device.program.scopes import ipu_scope
+
+v1 = tf.compat.v1
+VALUES = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], np.float32)
+# A program that waits for itself ends with an error.
+CONFIG = v1.ConfigProto(operation_timeout_in_ms=20_000)
+
+
+def numbers_of(build, place, version_2=False):
+    """Runs a graph for two inputs: returns its results, and then its variable."""
+    before = v1.control_flow_v2_enabled()
+    (v1.enable_control_flow_v2 if version_2 else v1.disable_control_flow_v2)()
+    on_ipu = contextlib.nullcontext() if place == "host" else ipu_scope("/device:IPU:0")
+    try:
+        with tf.Graph().as_default():
+            value = v1.placeholder(tf.float32, VALUES.shape)
+            with on_ipu:
+                weights = v1.get_variable(
+                    "weights", initializer=VALUES / 2, use_resource=True
+                )
+                results = build(tf.identity(value), weights)
+            with v1.Session(config=CONFIG) as session:
+                session.run(v1.global_variables_initializer())
+                runs = [session.run(results, {value: k * VALUES}) for k in (1, -1)]
+                return [*runs[0], *runs[1], session.run(weights)]
+    finally:
+        (v1.enable_control_flow_v2 if before else v1.disable_control_flow_v2)()
+
+
+def assert_as_on_the_host(build, place="ipu", version_2=False):
+    expected = numbers_of(build, "host", version_2)
+    found = numbers_of(build, place, version_2)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def updated(y, weights):
+    """The result, when a step of the gradient's descent has changed the weights."""
+    step = v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(y * y))
+    with tf.control_dependencies([step]):
+        return [tf.identity(y), weights.read_value()]
+
+
+def choice(x, weights):
+    return tf.cond(tf.reduce_sum(x) > 0.5, lambda: x * 0.9, lambda: x + weights)
+
+
+def test_an_update_by_the_gradient_of_a_loop_waits_for_the_loop():
+    """The loop keeps values without a bound, so that the executor runs it."""
+
+    def build(x, weights):
+        y = tf.while_loop(
+            lambda i, x: i < 3,
+            lambda i, x: (i + 1, choice(x, weights)),
+            (0, x),
+            maximum_iterations=3,
+        )[1]
+        return updated(y, weights)
+
+    assert_as_on_the_host(build)
+
+
+@pytest.mark.parametrize("version_2", [False, True])
+def test_the_gradient_of_a_function_gets_the_lists_of_its_loops(version_2):
+    def build(x, weights):
+        def function(x):
+            for _ in tf.range(2):
+                x = tf.tanh(x) * weights
+            return x
+
+        return updated(tf.function(function)(x), weights)
+
+    assert_as_on_the_host(build, version_2=version_2)
+
+
+def test_the_gradient_of_a_defun_reads_the_variables_of_the_ipu():
+    def build(x, weights):
+        @Defun(tf.float32)
+        def function(x):
+            return x * weights
+
+        y = function(x)
+        y.set_shape(VALUES.shape)
+        return updated(y, weights)
+
+    assert_as_on_the_host(build)
+
+
+def test_rows_that_a_branch_with_variables_counts_are_summed():
+    """XLA needs their number before it compiles, and cannot take a variable for it."""
+
+    def build(x, weights):
+        def counting():
+            with tf.control_dependencies([weights.assign_add(x)]):
+                return tf.gather(x, [1, 0]) + weights.read_value()
+
+        index = tf.cast(tf.reduce_sum(x) > 0.0, tf.int32)
+        y = tf.switch_case(index, [lambda: x * 0.5, counting, lambda: x + weights])
+        return [y, tf.convert_to_tensor(tf.gradients(tf.reduce_sum(y * y), x)[0])]
+
+    assert_as_on_the_host(build, version_2=True)
+
+
+def test_what_follows_a_branch_in_a_branch_is_in_the_outer_one():
+    """Second gradients have it: there is no program of them and of what always runs."""
+
+    def build(x, weights):
+        def inner():
+            return tf.cond(
+                tf.reduce_sum(x) < -0.5,
+                lambda: tf.sort(x),
+                lambda: x * tf.sin(x) - tf.sort(x),
+            )
+
+        y = tf.cond(tf.reduce_sum(x) > 0.5, lambda: x * weights, inner)
+        first = tf.gradients(tf.reduce_mean(y * y), x)[0]
+        return [first, tf.gradients(tf.reduce_sum(first * first), x)[0]]
+
+    assert_as_on_the_host(build)
