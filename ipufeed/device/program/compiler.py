@@ -304,9 +304,9 @@ def _after_effects(
 ) -> Nest:
     """Returns a program's results in the form of `compile`, dependent on its effects.
 
-    Args: See _side_effects.
+    Args: See executor.side_effects.
     """
-    effects = _side_effects(graph, first_op, made)
+    effects = executor.side_effects(graph, first_op, made)
     if not graph.building_function:
         outside_compilation.mark_program(graph, first_op)
     if _is_structured(results):
@@ -320,63 +320,3 @@ def _after_effects(
         return tf.group(*operations, *effects)
     with tf.control_dependencies(operations + effects):
         return [tf.identity(result) for result in kept]
-
-
-# Stateful ops without an effect when the program runs.
-NO_EFFECT = {
-    "IpufeedHostNumber",
-    "IpufeedInfeedCreate",
-    "IpufeedInfeedDelete",
-    "IpufeedOutfeedDelete",
-    "IpufeedSeed",
-    "RandomStandardNormal",
-    "RandomUniform",
-    "RandomUniformInt",
-    "TruncatedNormal",
-    "VarHandleOp",
-    "VarIsInitializedOp",
-}
-
-
-def _side_effects(graph: Graph, first_op: int, made: list[Variable]) -> list[Operation]:
-    """Lists the ops of a program that must run although no result depends on them.
-
-    A compiled program runs all of its ops, such as an assignment with an unused result;
-    the executor only runs those that are fetched. The initialisers of the program's
-    variables are excluded.
-
-    Args:
-        graph: A graph.
-        first_op: The number of its operations before the program.
-        made: The variables that the program has created.
-    """
-    if graph.building_function:  # TensorFlow's control dependencies run them
-        return []
-    operations = graph.get_operations()[first_op:]
-    initializing = _initializing_ops(set(operations), made)
-    context = graph._get_control_flow_context()
-    return [
-        op
-        for op in operations
-        if op.op_def.is_stateful
-        and op.type not in NO_EFFECT
-        and op not in initializing
-        # Ops in a loop or a branch run with it.
-        and op._get_control_flow_context() is context
-    ]
-
-
-def _initializing_ops(
-    operations: set[Operation], variables: list[Variable]
-) -> set[Operation]:
-    """Returns the initializers of variables, and their inputs among `operations`."""
-    found: set[Operation] = set()
-    waiting = [variable.initializer for variable in variables]
-    while waiting:
-        op = waiting.pop()
-        if op not in operations or op in found:
-            continue
-        found.add(op)
-        waiting += [tensor.op for tensor in op.inputs]
-        waiting += list(op.control_inputs)
-    return found

@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework.function import Defun
 
+from ipufeed.device.program import compiler
+from ipufeed.device.program.executor import executor_scope
 from ipufeed.device.program.scopes import ipu_scope
 
 v1 = tf.compat.v1
@@ -30,7 +32,11 @@ def numbers_of(build, place, version_2=False):
                 weights = v1.get_variable(
                     "weights", initializer=VALUES / 2, use_resource=True
                 )
-                results = build(tf.identity(value), weights)
+                if place == "executor":
+                    with executor_scope("tensorflow"):
+                        results = compiler.compile(lambda x: build(x, weights), [value])
+                else:
+                    results = build(tf.identity(value), weights)
             with v1.Session(config=CONFIG) as session:
                 session.run(v1.global_variables_initializer())
                 runs = [session.run(results, {value: k * VALUES}) for k in (1, -1)]
@@ -129,3 +135,25 @@ def test_what_follows_a_branch_in_a_branch_is_in_the_outer_one():
         return [first, tf.gradients(tf.reduce_sum(first * first), x)[0]]
 
     assert_as_on_the_host(build)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_no_program_of_the_executor_waits_for_a_branch_that_is_not_taken(nested):
+    """Gradients of a branch have effects outside of it: reads, arrays, functions."""
+
+    def build(x, weights):
+        def array():
+            rows = tf.TensorArray(tf.float32, 2, element_shape=[3]).unstack(x)
+            return tf.stack([rows.read(1), rows.read(0)]) * weights
+
+        def inner():
+            if not nested:
+                return array()
+            y = tf.cond(tf.reduce_sum(x) > 9.0, lambda: x, lambda: tf.sin(x))
+            rows = tf.TensorArray(tf.float32, 2, element_shape=[3]).unstack(y)
+            return tf.stack([rows.read(1), rows.read(0)]) * weights
+
+        y = tf.cond(tf.reduce_sum(x) > 0.5, lambda: x * weights, inner)
+        return updated(y, weights)
+
+    assert_as_on_the_host(build, "executor")
