@@ -157,3 +157,24 @@ def test_no_program_of_the_executor_waits_for_a_branch_that_is_not_taken(nested)
         return updated(y, weights)
 
     assert_as_on_the_host(build, "executor")
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["one branch", "both branches"])
+def test_an_effect_in_an_inner_conditional_happens_once(both):
+    """TensorFlow copies an inner conditional for each result of the one around it."""
+
+    def build(x, weights):
+        def update():
+            with tf.control_dependencies([weights.assign(weights * 1.5 + 1.0)]):
+                return x * weights.read_value()
+
+        def inner():
+            low = tf.reduce_sum(x) < -1.0
+            return v1.cond(low, lambda: tf.sin(x), lambda: update() - x)
+
+        high = tf.reduce_sum(x) > 3.0
+        y = v1.cond(high, update if both else lambda: x * 2.0, inner)
+        return [y, v1.gradients(y, x)[0]]
+
+    assert_as_on_the_host(build)
+    assert_as_on_the_host(lambda x, weights: build(x * 4.0, weights))

@@ -20,11 +20,11 @@
 #include "base/messages.h"
 #include "core/mutex.h"
 #include "tensorflow/compiler/tf2xla/const_analysis.h"
-#include "tensorflow/compiler/tf2xla/functionalize_control_flow.h"
 #include "tensorflow/core/graph/control_flow.h"
 #include "tensorflow/core/graph/graph.h"
 #include "xla/clusters/branches.h"
 #include "xla/clusters/compilable.h"
+#include "xla/clusters/functional.h"
 
 namespace ipufeed {
 namespace {
@@ -477,8 +477,7 @@ void go_around_groups(const GraphOptimizationPassOptions& options, Graph* graph)
   }
 }
 
-// Makes loops and conditionals of TensorFlow 1 functional, as XLA requires, if they
-// can be in a program.
+// Makes loops and conditionals of TensorFlow 1 functional if they can be in a program.
 absl::Status make_functional(const GraphOptimizationPassOptions& options) {
   Graph* graph = options.graph->get();
   const bool any = absl::c_any_of(
@@ -486,22 +485,12 @@ absl::Status make_functional(const GraphOptimizationPassOptions& options) {
   if (!any) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(const auto names, Clusters(options, graph).whole_regions());
   if (names.empty()) return absl::OkStatus();
-  auto made = std::make_unique<Graph>(*options.flib_def);
-  made->Copy(*graph);
-  const absl::Status status = tensorflow::FunctionalizeControlFlow(
-      made.get(), options.flib_def,
-      [&](const Node* node) { return names.find(node->name()) != names.end(); });
-  if (!status.ok()) {
-    VLOG(1) << "A loop or a conditional stays with the executor: " << status;
-    return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const std::string repeated, functionalize(names, options));
+  if (repeated.empty()) return absl::OkStatus();
+  for (const Node* node : graph->op_nodes()) {
+    if (node->type_string() != repeated || names.count(node->name()) == 0) continue;
+    log_once(*node, "XLA would run it again for each result of nested conditionals");
   }
-  // Graphs of sessions hold a function library of their own.
-  TF_RETURN_IF_ERROR(made->AddFunctionLibrary(options.flib_def->ToProto()));
-  for (Node* node : made->op_nodes()) {
-    if (!node->assigned_device_name().empty()) continue;
-    node->set_assigned_device_name(names.begin()->second);
-  }
-  options.graph->swap(made);
   return absl::OkStatus();
 }
 
