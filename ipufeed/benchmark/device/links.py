@@ -101,15 +101,24 @@ def _slowest(
     return "dataset"
 
 
-def slowest_by_verdict(verdict: str, rate: float, alone: Steady | None) -> str:
-    """Returns the slowest link of a device with a step time, by its own clock."""
+def slowest_by_verdict(
+    verdict: str, rate: float, alone: Steady | None, *, dried_up: bool = False
+) -> str:
+    """Returns the slowest link of a device with a step time, by its own clock.
+
+    Args:
+        verdict: As in `device` of the result.
+        rate: The steps per second.
+        alone: The dataset's steady state without a device, or None.
+        dried_up: Whether the device waited until the end of the run. The rate of the
+            dataset alone is then that of the time before as well.
+    """
     if verdict == "reader-bound":
         return "host"
     if verdict != "host-bound":
         return "program"
-    return (
-        "infeed" if alone is not None and alone.rate > HAND_OVER * rate else "dataset"
-    )
+    faster = alone is not None and alone.rate > HAND_OVER * rate
+    return "infeed" if faster and not dried_up else "dataset"
 
 
 def _percentiles(latencies: NDArray[np.int64]) -> dict[str, float] | None:

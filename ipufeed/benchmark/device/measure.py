@@ -231,7 +231,10 @@ def _with_links(
     section = None if facts is None else device_section(facts)
     if links is not None and section is not None:
         rate = section["steps"] / section["seconds"]
-        links["slowest"] = slowest_by_verdict(section["verdict"], rate, alone)
+        dried_up = section["last_wait_seconds"] is not None
+        links["slowest"] = slowest_by_verdict(
+            section["verdict"], rate, alone, dried_up=dried_up
+        )
     settings: SettingsSection = {**result.settings, "through": "device"}
     if device is not None:
         settings.update(cast(SettingsSection, dataclasses.asdict(device)))

@@ -89,6 +89,7 @@ def device_section(facts: DeviceFacts) -> DeviceSection | None:
         return None
     timed = device.step_seconds is not None
     results = results_section(facts, used)
+    last_wait = _last_wait(facts)
     section: DeviceSection = {
         "step_seconds": device.step_seconds,
         "preset": device.preset,
@@ -100,7 +101,10 @@ def device_section(facts: DeviceFacts) -> DeviceSection | None:
         "overhead_time_share": used.late if timed else None,
         "overhead_seconds_per_step": (free or used).harness_seconds,
         "free_source_au": free.au if free is not None and timed else None,
-        "verdict": _last_wait(facts) or verdict(used, timed, results, free),
+        "verdict": verdict(used, timed, results, free)
+        if last_wait is None
+        else _waited_for(facts),
+        "last_wait_seconds": last_wait,
         "period_seconds": period(facts, used),
         "steps": used.steps,
         "seconds": used.seconds,
@@ -135,8 +139,8 @@ def verdict(
     return "reader-bound" if piled_up else "device-bound"
 
 
-def _last_wait(facts: DeviceFacts) -> str | None:
-    """Returns the verdict of a wait until the end of the run, which no step includes.
+def _last_wait(facts: DeviceFacts) -> float | None:
+    """Returns the seconds of a wait until the end of the run, which no step includes.
 
     None for one that is not longer than a stall: see warn.stalled.
     """
@@ -149,7 +153,12 @@ def _last_wait(facts: DeviceFacts) -> str | None:
     whole = finished_ns - int(stamps[0])
     if silence <= STALLED_SHARE * whole or silence <= 2 * int(np.diff(stamps).max()):
         return None
-    infeed, outfeed = waits(run)
+    return silence / 1e9
+
+
+def _waited_for(facts: DeviceFacts) -> str:
+    """Returns the verdict of a device that waited until the end of the run."""
+    infeed, outfeed = waits(facts.run)
     blocked = outfeed.device_waited_s > infeed.device_waited_s
     return "reader-bound" if blocked else "host-bound"
 

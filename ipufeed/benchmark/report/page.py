@@ -285,6 +285,11 @@ def _device(result: JsonObject) -> str:
     if found.get("verdict") is not None:
         verdict = str(found["verdict"])
         sentence = VERDICTS.get(verdict, verdict)
+        if found.get("last_wait_seconds") is not None:
+            wait = seconds(found["last_wait_seconds"])
+            sentence += (
+                f" It waited for the last {wait}; the table is of the time before."
+            )
         parts.append(f"<p><strong>{text_of(sentence, 200)}</strong></p>")
     if shares:
         step = optional(found.get("step_seconds"), seconds)

@@ -30,7 +30,12 @@ def device_rows(device: Section | None, steady: Section | None) -> list[Row]:
     if device is None:
         return [("keeps busy", _keeps_busy(steady))]
     step, au = device["step_seconds"], device["au"]
-    rows: list[Row] = [("verdict", VERDICTS[device["verdict"]])]
+    last_wait = device["last_wait_seconds"]
+    stopped, before = "", ""
+    if last_wait is not None:
+        stopped = f"; it waited for the last {duration(last_wait)}"
+        before = "before that: "
+    rows: list[Row] = [("verdict", VERDICTS[device["verdict"]] + stopped)]
     if step is not None:
         bar = device["bar"]
         asked = ""
@@ -40,13 +45,13 @@ def device_rows(device: Section | None, steady: Section | None) -> list[Row]:
         rows += [
             (
                 "utilisation (AU)",
-                f"{au:.1%} with steps of {duration(step)}"
+                f"{before}{au:.1%} with steps of {duration(step)}"
                 f"{'' if device['preset'] is None else ' (' + device['preset'] + ')'}"
                 f"{asked}",
             ),
             (
                 "starved",
-                f"{device['starved_time_share']:.1%} of the time, "
+                f"{before}{device['starved_time_share']:.1%} of the time, "
                 f"{device['starved_steps_share']:.1%} of {number(device['steps'])} steps",
             ),
             (

@@ -259,6 +259,7 @@ class DeviceSection(TypedDict):
     overhead_seconds_per_step: float | None
     free_source_au: float | None
     verdict: str
+    last_wait_seconds: float | None
     period_seconds: float | None
     steps: int
     seconds: float

@@ -8,10 +8,12 @@ import pytest
 
 from ipufeed.benchmark.device import section
 from ipufeed.benchmark.device.knee import Knee, Point
+from ipufeed.benchmark.device.links import slowest_by_verdict
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.device.warnings import device_warnings
 from ipufeed.benchmark.measuring.steady_state import find_steady
+from ipufeed.benchmark.report.page import _device
 from ipufeed.benchmark.report.summary_device import (
     _keeps_busy,
     _knee,
@@ -244,6 +246,42 @@ def test_the_rows_answer_the_questions_of_a_user():
     assert "a free source gets an AU of 99.9%" in rows["overhead"]
     assert rows["results"] is None
     assert rows["knee"] is None
+
+
+def test_a_wait_until_the_end_stands_next_to_the_au_of_the_time_before(monkeypatch):
+    """Else "host-bound" would stand above an AU of 100 % that was starved 0 %."""
+    made = busy()
+    made.run.raw.counters["finished_ns"] += 2000 * MS
+    stats = types.SimpleNamespace
+    waited = (stats(device_waited_s=2.0), stats(device_waited_s=0.0))
+    monkeypatch.setattr(section, "waits", lambda run: waited)
+
+    found = section.device_section(made)
+    rows = dict(device_rows(found, None))
+
+    assert found["verdict"] == "host-bound"
+    assert found["last_wait_seconds"] == pytest.approx(1.99)  # less a whole step
+    assert rows["verdict"].endswith("pipeline; it waited for the last 1.99 s")
+    assert rows["utilisation (AU)"].startswith("before that: 100.0%")
+    assert rows["starved"].startswith("before that: 0.0%")
+    assert "the table is of the time before" in _device({"device": found})
+
+
+def test_a_run_that_never_dried_up_has_no_last_wait():
+    """The rows say nothing of it."""
+    found = section.device_section(busy())
+
+    assert found["last_wait_seconds"] is None
+    assert "before" not in str(device_rows(found, None))
+
+
+def test_a_dataset_that_dried_up_is_the_slowest_link_however_fast_it_was():
+    """The rate alone is of the time before the wait, for which no hand-over is to blame."""
+    alone = find_steady(np.arange(1, 1001) * MS, False)
+
+    assert slowest_by_verdict("host-bound", 100.0, alone) == "infeed"
+    dried_up = slowest_by_verdict("host-bound", 100.0, alone, dried_up=True)
+    assert dried_up == "dataset"
 
 
 def test_without_a_device_the_row_names_one_that_would_be_kept_busy():
