@@ -83,6 +83,12 @@ def write_whole(
         raise
 
 
+def same_file(path: str, other: str) -> bool:
+    """Returns whether writing one replaces the other; not so for devices and pipes."""
+    real = os.path.realpath(path)
+    return real == os.path.realpath(other) and not is_stream(path)
+
+
 def why_not_writable(path: str) -> str | None:
     """Returns why a result cannot be written to `path`, or None. Changes no file."""
     if not path:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from ipufeed.benchmark.cli.options.report import add_report_options, reports_of
+from ipufeed.benchmark.cli.options.report import (
+    add_report_options,
+    check_different,
+    reports_of,
+)
 from ipufeed.errors import ComparisonError
 from ipufeed.render.files import why_not_writable
 from ipufeed.render.terminal import HelpFormatter
@@ -27,6 +31,8 @@ def main(arguments: list[str]) -> int:
         reason = why_not_writable(path)
         if reason is not None:
             parser.error(f"--{kind} {reason}")
+    written = {f"--{kind}": path for kind, path in reports.items()}
+    check_different(parser, {"the result": options.result, **written})
     from ipufeed.benchmark.comparing.read_result import read_result
     from ipufeed.benchmark.report.files import write_reports
 

@@ -132,6 +132,9 @@ def test_a_trace_through_the_device_has_the_programs_rows(runs):
         ("--parquet=", "--parquet must be the name of a file, got an empty one"),
         ("--html -", "--html must be a file: stdout is the JSON's"),
         ("--html /dev/stdout", "--html must be a file: stdout is the JSON's"),
+        ("--json a --html ./a", "--html and --json must be different files, got"),
+        ("--parquet a --trace a", "--parquet and --trace must be different files, got"),
+        ("--json dataset.py", "the dataset's file and --json must be different files"),
     ],
 )
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(

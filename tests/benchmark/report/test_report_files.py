@@ -221,8 +221,12 @@ def test_a_stored_result_gives_all_reports(tmp_path, monkeypatch):
         ('{"epochs": []}', "--html a.html", "Give a file that --json has written"),
         ('{"schema_version": 1}', "", "give --html FILE"),
         ('{"schema_version": 1}', "--html no/a.html", "in a folder that exists"),
+        ("{}", "--html result.json", "the result and --html must be different files"),
     ],
-    ids=["missing", "half", "deep", "bytes", "a list", "other", "nothing", "no folder"],
+    ids=[
+        *("missing", "half", "deep", "bytes", "a list", "other", "nothing"),
+        *("no folder", "itself"),
+    ],
 )
 def test_what_is_not_a_result_is_refused(
     tmp_path, monkeypatch, capsys, text, arguments, words

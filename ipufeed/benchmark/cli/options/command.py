@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.cli.options.device import device_settings_of
 from ipufeed.benchmark.cli.options.parser import message_of, settings_of
-from ipufeed.benchmark.cli.options.report import reports_of
+from ipufeed.benchmark.cli.options.report import check_different, reports_of
 from ipufeed.benchmark.cli.options.scaleout import service_of
 from ipufeed.benchmark.cli.options.stages import excluding_option, questions_of
 from ipufeed.benchmark.device.settings import DeviceSettings
@@ -91,6 +92,7 @@ def command_of(parser: ArgumentParser, options: Namespace) -> Command:
         parser.error(message_of(error))
     reports = _checked_reports(parser, reports_of(options))
     json = _checked_json(parser, options.json)
+    check_different(parser, _files_of(options, json, reports))
     cold = options.cold or bool(options.cold_files)
     if cold:
         _check_cold(parser, options, device is not None)
@@ -140,6 +142,19 @@ def _checked_json(parser: ArgumentParser, path: str | None) -> str | None:
     if reason is not None:
         parser.error(f"--json {reason}")
     return os.path.abspath(path)
+
+
+def _files_of(
+    options: Namespace, json: str | None, reports: dict[str, str]
+) -> dict[str, str]:
+    """Returns every file that is read or written, by the option that names it."""
+    written = {f"--{kind}": path for kind, path in reports.items()}
+    if json is not None:
+        written["--json"] = json
+    if options.target is None:
+        return written
+    file = re.sub(r"(?<=\.py):.*", "", options.target)  # without the name in it
+    return {"the dataset's file": file, **written}
 
 
 def _check_cold(parser: ArgumentParser, options: Namespace, on_device: bool) -> None:
