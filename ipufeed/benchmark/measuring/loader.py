@@ -36,7 +36,7 @@ from ipufeed.benchmark.measuring.calibration import (
 )
 from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.describe import SampleRule
-from ipufeed.benchmark.measuring.machine import descendants_cpu_ns, tree_cpu_ns
+from ipufeed.benchmark.measuring.machine import descendants_cpu_ns
 from ipufeed.benchmark.measuring.run import Progress, RawMeasurement
 from ipufeed.benchmark.measuring.sections import (
     Conditions,
@@ -105,7 +105,7 @@ def measure_loader(
             "once. Ask for one pass, or give an object whose __iter__ starts again.",
             "passes",
         )
-    before = replace(machine.Activity.now(), process_s=tree_cpu_ns() / 1e9)
+    before = machine.Activity.now(descendants_cpu_ns() / 1e9)
     delay, cpu = RunQueueDelay(on_progress), _CpuTimes()
 
     def progress(counts: Counts) -> None:
@@ -120,13 +120,7 @@ def measure_loader(
         kind.open, limits_of(settings), cpu.begin, progress, rows
     )
     cpu_ns, wall_ns = cpu.since()
-    # The process's own time is here that of its tree; the rest is that of others.
-    conditions = replace(
-        conditions_since(before, delay),
-        others=replace(
-            machine.Activity.now(), process_s=tree_cpu_ns() / 1e9
-        ).others_since(before),
-    )
+    conditions = conditions_since(before, delay, descendants_cpu_ns() / 1e9)
     raw = _raw_measurement(consumer, cpu_ns, wall_ns, interruption is not None)
     if on_raw is not None:
         on_raw(raw)

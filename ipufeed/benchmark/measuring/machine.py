@@ -68,7 +68,10 @@ def memory(field: str) -> int | None:
 
 @dataclass(frozen=True)
 class Activity:
-    """CPU time of the machine and of this process up to one moment."""
+    """CPU time of the machine and of this process up to one moment.
+
+    `process_s` includes the processes that read the dataset for this one.
+    """
 
     wall_s: float
     machine_busy_s: float | None
@@ -76,13 +79,18 @@ class Activity:
     load_average: float | None
 
     @classmethod
-    def now(cls) -> Activity:
-        """Reads the counters."""
+    def now(cls, helpers_s: float = 0.0) -> Activity:
+        """Reads the counters.
+
+        Args:
+            helpers_s: CPU seconds of processes that are a part of what is measured.
+        """
         try:
             load: float | None = os.getloadavg()[0]
         except OSError:
             load = None
-        return cls(time.monotonic(), machine_busy_s(), time.process_time(), load)
+        own_s = time.process_time() + helpers_s
+        return cls(time.monotonic(), machine_busy_s(), own_s, load)
 
     def others_since(self, before: Activity) -> float | None:
         """Returns the mean number of CPUs that other processes kept busy since `before`.
@@ -125,17 +133,10 @@ def usable_cpus() -> int:
     return int(_native.entry().ipufeed_usable_cpus())
 
 
-def tree_cpu_ns() -> int:
-    """Returns the CPU time of this process and its descendants, in ns.
-
-    See descendants_cpu_ns, which takes some milliseconds of this process itself.
-    """
-    return descendants_cpu_ns() + time.process_time_ns()
-
-
 def descendants_cpu_ns() -> int:
     """Returns the CPU time of this process's descendants, in ns.
 
+    Reading it takes some milliseconds of this process itself.
     In ticks of the kernel, 10 ms each. The time of a process that ended and was not waited
     for by its parent is missing.
     """

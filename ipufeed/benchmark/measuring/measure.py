@@ -112,18 +112,22 @@ def measure_run(
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     recording: Recording | None = None,
+    helpers_s: Callable[[], float] = float,
 ) -> Result:
-    """Measures a tf.data dataset as measure() does, with `run` for run_measurement."""
+    """Measures a tf.data dataset as measure() does, with `run` for run_measurement.
+
+    `helpers_s` returns the CPU seconds of the processes that belong to the run.
+    """
     settings = Settings() if settings is None else settings
     dataset = check_arguments(dataset, settings)
     described = describe_dataset(dataset, name)
     check_ends(settings, described)
-    before = machine.Activity.now()
+    before = machine.Activity.now(helpers_s())
     attributes = {**op_attributes(settings), "traced": recording is not None}
     delay = RunQueueDelay(on_progress)
     with recording or nullcontext():
         raw, interruption = run(dataset, attributes, delay)
-    conditions = conditions_since(before, delay)
+    conditions = conditions_since(before, delay, helpers_s())
     if raw is None:
         raise_interruption(interruption, None)
         raise AssertionError("a measurement without a result was interrupted")

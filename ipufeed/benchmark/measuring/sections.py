@@ -54,11 +54,13 @@ class OwnSections:
     resources: types.ResourcesSection
 
 
-def conditions_since(before: machine.Activity, delay: RunQueueDelay) -> Conditions:
-    """Reads the machine's counters at the end of a run."""
+def conditions_since(
+    before: machine.Activity, delay: RunQueueDelay, helpers_s: float = 0.0
+) -> Conditions:
+    """Reads the machine's counters at the end of a run; `helpers_s`: see Activity.now."""
     return Conditions(
         before.load_average,
-        machine.Activity.now().others_since(before),
+        machine.Activity.now(helpers_s).others_since(before),
         delay.threads,
         machine.peak_rss_bytes(),
     )

@@ -92,6 +92,14 @@ class Cluster:
         """Returns the elements that each worker has produced, exited workers included."""
         return list(struct.unpack(f"{self._count}q", self._counters[:]))
 
+    def cpu_seconds(self) -> float:
+        """Returns the CPU time of all processes, exited ones included."""
+        children = [self.dispatcher, *self.workers]
+        for child in children:
+            if child is not None:
+                child.alive()  # samples it
+        return sum(child.cpu_seconds for child in children if child is not None)
+
     def stop(self) -> None:
         """Ends all processes."""
         for child in [*self.workers, self.dispatcher]:

@@ -169,6 +169,7 @@ def _measure_workers(
             name=name,
             on_progress=on_progress,
             recording=recording,
+            helpers_s=float if own is None else own.cpu_seconds,
         )
         section: ServiceSection = {
             "service": service.service if count is None else f"local:{count}",

@@ -8,15 +8,21 @@ from types import SimpleNamespace
 
 import children
 import pytest
+import tensorflow as tf
 from helpers import DEADLOCK_S, ROOT
 
-from ipufeed.benchmark.measuring.run import Progress
+from ipufeed.benchmark.measuring.measure import measure_run
+from ipufeed.benchmark.measuring.run import Progress, run_measurement
 from ipufeed.benchmark.report.summary_modes import service_rows
+from ipufeed.benchmark.result.settings import Settings
+from ipufeed.benchmark.scaleout import service as scaleout_service
 from ipufeed.benchmark.scaleout import watch as service_watch
+from ipufeed.benchmark.scaleout.cluster import Cluster
 from ipufeed.benchmark.scaleout.service import (
     death_warnings,
     with_efficiency,
 )
+from ipufeed.benchmark.scaleout.settings import ServiceSettings
 from ipufeed.benchmark.scaleout.watch import ServiceLostError, Watch
 
 pytestmark = pytest.mark.usefixtures("forked")
@@ -194,3 +200,41 @@ def test_workers_that_are_not_counted_are_noted():
         "worker 0",
         "not counted with this sharding, 0.50 CPUs busy, died",
     )
+
+
+def test_the_time_of_the_workers_is_not_that_of_others():
+    """Else a service would always be a busy machine, and comparisons undecided."""
+    dataset = tf.data.Dataset.range(10)
+    long_ago, now = 0.0, 1e9
+
+    result = measure_run(
+        run_measurement, dataset, Settings(), helpers_s=iter([long_ago, now]).__next__
+    )
+
+    assert result.machine["cpus_used_by_others"] == 0.0
+
+
+def test_a_service_counts_the_time_of_its_own_processes(monkeypatch):
+    """Of dispatcher and workers; one that has ended keeps what it used."""
+
+    def child(seconds):
+        return SimpleNamespace(alive=lambda: False, cpu_seconds=seconds, kill=int)
+
+    def start(cluster):
+        cluster.dispatcher, cluster.workers = child(1.0), [child(2.0), child(4.0)]
+
+    found = []
+
+    def measure(*_, helpers_s, **__):
+        found.append(helpers_s())
+        raise InterruptedError
+
+    monkeypatch.setattr(Cluster, "start", start)
+    monkeypatch.setattr(scaleout_service, "distribute", lambda *_: None)
+    monkeypatch.setattr(scaleout_service, "measure_run", measure)
+    with pytest.raises(InterruptedError):
+        scaleout_service.measure_service(
+            tf.data.Dataset.range(10), service=ServiceSettings(service="local:2")
+        )
+
+    assert found == [7.0]
