@@ -42,6 +42,11 @@ MARKER = (
     "test fails if a rate of feed_benchmark() is surely below this rate, less `within`."
 )
 MESSAGE = pytest.StashKey[str]()
+LOSS = 0.05  # of the earlier rate, by default
+NO_BASE = (
+    "nothing was compared: --ipufeed-fail-if-slower needs --ipufeed-compare, a folder "
+    "with earlier results."
+)
 
 
 class FeedWarning(pytest.PytestWarning):
@@ -67,7 +72,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ipufeed-fail-if-slower",
         metavar="LOSS",
-        default=0.05,
         type=_fraction,
         help="with --ipufeed-compare: the fraction of the earlier rate that may be lost "
         "(default: 5%%)",
@@ -126,7 +130,9 @@ def feed_benchmark(
     name = test_name(item.path, item.nodeid, called_in)
     if folder is not None or earlier is not None:
         _refuse_same_names(request, name, test_name)
-    checker = Checker(name, budget, folder, earlier, option("--ipufeed-fail-if-slower"))
+    slower = option("--ipufeed-fail-if-slower")
+    loss = LOSS if slower is None else slower
+    checker = Checker(name, budget, folder, earlier, loss)
 
     def benchmark(dataset: object, **settings: float | bool | None) -> Result:
         __tracebackhide__ = True
@@ -223,11 +229,16 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Warns if no test that measured has a result of an earlier run."""
+    """Warns if there was nothing to compare the results with."""
     config = session.config
     earlier = config.getoption("--ipufeed-compare")
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if earlier is None or reporter is None or hasattr(config, "workerinput"):
+    if reporter is None or hasattr(config, "workerinput"):
+        return
+    if earlier is None:
+        given = config.getoption("--ipufeed-fail-if-slower") is not None
+        if given and _properties(reporter, PROPERTY):
+            _warn(session, NO_BASE)
         return
     unmatched = _properties(reporter, UNMATCHED)
     if not unmatched or _properties(reporter, MATCHED):
@@ -235,9 +246,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     from ipufeed.benchmark.plugin.result_names import nothing_matched
 
     message = nothing_matched(earlier, list(dict.fromkeys(unmatched)))
-    if message is None:
-        return
-    config.stash[MESSAGE] = message
+    if message is not None:
+        _warn(session, message)
+
+
+def _warn(session: pytest.Session, message: str) -> None:
+    """Warns that nothing was compared; the summary has the message, too."""
+    session.config.stash[MESSAGE] = message
     try:
         warnings.warn(FeedWarning(message), stacklevel=1)
     except FeedWarning:  # -W error: a failure of the tests, not of pytest

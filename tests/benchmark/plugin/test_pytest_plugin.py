@@ -241,6 +241,13 @@ def test_results_of_other_tests_fail_on_request(project, pytester):
     assert NOWHERE in words(outcome)
 
 
+def test_a_gate_without_an_earlier_result_is_reported(project):
+    outcome = project(MEASURES, "--ipufeed-fail-if-slower", "5%")
+
+    outcome.assert_outcomes(passed=1, warnings=1)
+    assert words(outcome).count("--ipufeed-fail-if-slower needs --ipufeed-compare") == 2
+
+
 def test_namesakes_of_two_projects_do_not_share_a_file(pytester):
     """Both would be test_feed.py::test_it; the second result would replace the first."""
     for name in ("one", "other"):
