@@ -35,7 +35,7 @@ from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings
 from ipufeed.benchmark.loaders.as_dataset import as_dataset
 from ipufeed.benchmark.loaders.failure import LoaderError
-from ipufeed.benchmark.loaders.kinds import Kind, kind_of
+from ipufeed.benchmark.loaders.kinds import Kind, as_loader, kind_of
 from ipufeed.benchmark.loaders.leaves import leading_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
@@ -172,7 +172,7 @@ def _feedable(
     The list gets what the loader will have raised.
     """
     failures: list[LoaderError] = []
-    loader = kind_of(dataset)
+    loader = kind_of(as_loader(dataset))
     if loader is not None:
         dataset = as_dataset(loader, failures)
     check_arguments(dataset, settings)

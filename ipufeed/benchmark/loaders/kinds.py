@@ -18,6 +18,7 @@ release of a framework that keeps its public names is still recognised.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -197,6 +198,13 @@ class Remade:
         if kind is None:
             raise TypeError("the function must return a loader each time it is called")
         return kind.open()
+
+
+def as_loader(source: object) -> object:
+    """Returns a loader that calls a generator function for each pass; else the source."""
+    if inspect.isgeneratorfunction(source):
+        return Remade(source, source())
+    return source
 
 
 def is_known(source: Loader) -> bool:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from ipufeed.benchmark.loaders.kinds import kind_of, why_not
+from ipufeed.benchmark.loaders.kinds import as_loader, kind_of, why_not
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import calibrate
@@ -60,7 +60,8 @@ def measure(
 
     Args:
         dataset: Any tf.data.Dataset: batched or not, finite or not, of any structure; or
-            a loader that can be iterated (docs/loaders.md).
+            a loader that can be iterated (docs/loaders.md), or a generator function,
+            which is called for each pass.
         settings: Bounds and options of the run. Default: about ten seconds.
         name: The dataset's name in the result. Default: its class.
         on_progress: Called about twenty times a second, on the calling thread.
@@ -80,6 +81,7 @@ def measure(
 
     Threads: any; concurrent measurements share the machine, and each gets a lower rate.
     """
+    dataset = as_loader(dataset)
     kind = kind_of(dataset)
     if kind is not None:
         settings = Settings() if settings is None else settings

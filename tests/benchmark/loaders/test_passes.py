@@ -1,5 +1,7 @@
 """What a loader says about its passes is compared with what they gave."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -75,3 +77,18 @@ def test_a_run_that_ends_before_the_loader_does_not_judge_its_length():
 
     assert result.elements == 10
     assert warning(result, "wrong_length") is None
+
+
+def test_a_generator_function_is_called_for_each_pass():
+    def batches(count=5):
+        return (np.ones([2]) for _ in range(count))
+
+    def generate(count=5):
+        yield from batches(count)
+
+    for loader in (generate, functools.partial(generate, 5)):
+        result = measure(loader, Settings(passes=3))
+        assert [each["elements_processed"] for each in result.epochs] == [5, 5, 5]
+        assert result.dataset["loader"] == "generator"
+    with pytest.raises(TypeError, match="give what it returns"):
+        measure(batches, Settings(passes=3))
