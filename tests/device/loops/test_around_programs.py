@@ -178,3 +178,28 @@ def test_an_effect_in_an_inner_conditional_happens_once(both):
 
     assert_as_on_the_host(build)
     assert_as_on_the_host(lambda x, weights: build(x * 4.0, weights))
+
+
+def test_a_conditional_next_to_a_loop_of_the_executor_keeps_what_follows():
+    """TensorFlow removed it, in about half of such graphs."""
+
+    def build(x, weights):
+        def body(i, x):
+            with tf.control_dependencies([v1.assert_less(x, 1e30)]):
+                return i + 1, x * 0.5
+
+        def loop(x):
+            return v1.while_loop(lambda i, x: i < 3, body, (0, x), back_prop=False)[1]
+
+        y = choice(x, weights) * 0.5 + loop(x)
+        optimizer = v1.train.AdagradOptimizer(0.1)
+        ((gradient, variable),) = optimizer.compute_gradients(
+            tf.reduce_mean(y * y), [weights], colocate_gradients_with_ops=True
+        )
+        clipped, _ = tf.clip_by_global_norm([gradient], 0.5)
+        step = optimizer.apply_gradients(zip(clipped, [variable], strict=True))
+        with tf.control_dependencies([step]):
+            return [tf.identity(y), weights.read_value()]
+
+    for _ in range(8):
+        assert_as_on_the_host(build)

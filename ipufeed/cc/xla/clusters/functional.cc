@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -74,6 +75,17 @@ class Effects {
   std::map<std::string, Counts> known_;
 };
 
+// Whether an op is gone that is not of a loop or conditional that was to be functional:
+// where others stay, with a Merge of their own, TensorFlow may remove what they give.
+bool is_damaged(const Graph& before, const Graph& after,
+                const std::map<std::string, std::string>& devices) {
+  Names left;
+  for (const Node* node : after.op_nodes()) left.insert(node->name());
+  return absl::c_any_of(before.op_nodes(), [&](const Node* node) {
+    return devices.count(node->name()) == 0 && !left.contains(node->name());
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> functionalize(
@@ -94,6 +106,10 @@ absl::StatusOr<std::string> functionalize(
     return "";
   }
   Effects effects(*options.flib_def, older);
+  if (is_damaged(graph, *made, devices)) {
+    VLOG(1) << "Conditionals stay with the executor: others would be removed";
+    return "";
+  }
   const Counts before = effects.of(graph);
   for (const auto& [type, count] : effects.of(*made)) {
     const auto found = before.find(type);
