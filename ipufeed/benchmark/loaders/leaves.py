@@ -102,9 +102,8 @@ def parts_of(element: Element) -> dict[Any, Any] | None:
         return dict(element)
     if is_table(element):
         return columns_of_table(element)
-    names = _fields_of(
-        type(element)
-    )  # first: a tensorclass has keys, too, but no items
+    # Before the items: a tensorclass has keys, too, but no items.
+    names = _fields_of(type(element))
     if names is not None and not hasattr(element, "nbytes"):
         return {
             name: getattr(element, name) for name in names if hasattr(element, name)

@@ -253,7 +253,7 @@ def _left_out(result: JsonObject) -> str:
 
 
 def _empty_queue(result: JsonObject) -> str:
-    """Returns a text in place of an empty chart; "" where there is no queue."""
+    """Returns a text in place of an empty chart; "" for a loader without a queue."""
     series = pictures.series_of(result)
     if series is None or pictures.is_in_a_loop(result):
         return ""

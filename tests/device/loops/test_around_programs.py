@@ -120,7 +120,7 @@ def test_rows_that_a_branch_with_variables_counts_are_summed():
 
 
 def test_what_follows_a_branch_in_a_branch_is_in_the_outer_one():
-    """Second gradients have it: there is no program of them and of what always runs."""
+    """Second gradients have it: a program of what always runs does not contain them."""
 
     def build(x, weights):
         def inner():
