@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ipufeed.benchmark import Settings, measure
-from ipufeed.benchmark.loaders.calibration import seconds_in_run
+from ipufeed.benchmark.loaders.calibration import LoopCost, seconds_in_run
+from ipufeed.benchmark.measuring import loader as measuring_loader
 
 
 class Lazy:
@@ -48,3 +49,14 @@ def test_the_loop_in_the_run_is_that_of_the_fastest_window():
 
     assert seconds_in_run(marks) == pytest.approx(0.5e-3)
     assert seconds_in_run(marks[:2]) == 0.0
+
+
+def test_the_stated_cost_adds_the_calls_to_that_of_the_run(monkeypatch):
+    """The run's waits for the loader contain the loop's own call of it."""
+    cost = LoopCost(elements=10, seconds=1e-6, calling=0.25)
+    monkeypatch.setattr(measuring_loader, "calibrate", lambda *_: cost)
+    monkeypatch.setattr(measuring_loader, "seconds_in_run", lambda _: 0.5)
+
+    result = measure((np.ones(3) for _ in range(5)), Settings(memcpy=False))
+
+    assert result.calibration["seconds_per_element"] == 0.75
