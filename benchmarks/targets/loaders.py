@@ -1,10 +1,11 @@
 """What the Python loop for other frameworks' loaders costs, against a bare `for`.
 
 With the same element again, and with arrays that the loader makes for each element, as
-NumPy's and (where it is installed) JAX's: these are not in the CPU's caches.
+NumPy's and (where they are installed) Torch's and JAX's: neither these nor the loop's own
+code and data are in the CPU's caches then. To make one array of JAX takes far longer than
+the loop: bare and counted passes follow each other closely, and there are many.
 """
 
-import collections
 import contextlib
 import importlib.util
 import itertools
@@ -37,7 +38,8 @@ def rows(quick: bool) -> list[Row]:
                 _row(f"{name}{copied}", added, name == "one array" and not copy)
             )
     for name, new in _new_arrays().items():
-        added = [above_bare(new, elements // 20, copy=False) for _ in range(repeats)]
+        few = elements // 100
+        added = [above_bare(new, few, copy=False) for _ in range(4 * repeats)]
         found.append(_row(f"two new arrays of {name}", added, is_target=True))
     return found
 
@@ -58,6 +60,16 @@ def _new_arrays() -> dict[str, Elements]:
             yield {"image": image, "label": np.arange(32)}
 
     found: dict[str, Elements] = {"NumPy": of_numpy}
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        def of_torch(count: int) -> Iterator[Any]:
+            return (
+                {name: torch.from_numpy(array) for name, array in element.items()}
+                for element in of_numpy(count)
+            )
+
+        found["Torch"] = of_torch
     if importlib.util.find_spec("jax"):
         import jax
 
@@ -69,9 +81,11 @@ def _new_arrays() -> dict[str, Elements]:
 
 
 def above_bare(elements: Elements, count: int, copy: bool) -> float:
-    """Microseconds per element above a loop that drops what it gets."""
+    """Microseconds per element above a bare `for`, which holds one until the next."""
+    made = elements(count)
     begin = time.perf_counter()
-    collections.deque(elements(count), maxlen=0)
+    for _ in made:
+        pass
     bare = time.perf_counter() - begin
     limits = Limits(
         epochs=0,

@@ -22,12 +22,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ipufeed.benchmark.loaders.leaves import (
-    Copies,
-    Element,
-    extent_of,
-    leaves_of,
-)
+from ipufeed.benchmark.loaders.extents import Extents
+from ipufeed.benchmark.loaders.leaves import Copies, Element, leaves_of
 from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.interruptible import POLL_S, run_interruptibly
 
@@ -64,7 +60,7 @@ class Limits:
     copy: bool
 
 
-@dataclass
+@dataclass(slots=True)
 class Counts:
     """The counts of the loop; times in monotonic nanoseconds.
 
@@ -79,6 +75,7 @@ class Counts:
     finished_ns: int = 0
     elements: int = 0
     bytes: int = 0
+    samples: int = 0
     opaque: int = 0
     copy_ns: int = 0
     first_copy_ns: int = 0
@@ -114,15 +111,18 @@ class Consumer:
         self, open_pass: Open, limits: Limits, rows: Rows | None = None
     ) -> None:
         self.counts = Counts()
-        self._rows = rows or Rows()
+        self._extents = Extents(rows or Rows())
         self._open = open_pass
         self._limits = limits
         self._stop = False
         self.in_next = True
         self.left = False
         self._left_ns = self._stopped_ns = self._begun_ns = 0
-        self._epoch = [0, 0, 0, 0, 0]
+        # Where the epoch began: elements, bytes, samples, time.
+        self._epoch = (0, 0, 0, 0)
         self._next_epoch = 0
+        # When, and after how many elements, there is more to do than to count.
+        self._due_ns, self._due_elements = 0, limits.elements_per_epoch
         self._copies = Copies() if limits.copy else None
         self._mark_ns = MARK_NS
         self._own_cpu_ns = 0  # of on_first
@@ -146,13 +146,13 @@ class Consumer:
         self._cpu_before_ns = time.thread_time_ns()
         self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
         counts.requested_ns = counts.last_ns = _clock()
-        self._epoch[3] = counts.requested_ns
+        self._epoch = (0, 0, 0, counts.requested_ns)
         try:
             for _ in range(self._limits.passes):
                 ended = self._one_pass()
                 if self._stop or not ended:
                     break
-                if self._limits.epoch_per_pass and self._epoch[0]:
+                if self._limits.epoch_per_pass and counts.elements > self._epoch[0]:
                     self._end_epoch()
             else:
                 counts.ended = True
@@ -168,13 +168,15 @@ class Consumer:
         counts = self.counts
         if counts.finished_ns:
             return
+        counts.opaque = self._extents.opaque
+        counts.same_leading_dimension = self._extents.same_leading_dimension
         if not self.left:  # the loader has not returned
             self._read_cpu_time()
         ends = [each for each in (self._left_ns, self._stopped_ns) if each]
         # How long the loader takes to stop is not a part of the run.
         counts.finished_ns = max(counts.last_ns, min(ends, default=_clock()))
         silence_ns = max(0, counts.finished_ns - self._begun_ns)
-        if self._epoch[0]:
+        if counts.elements > self._epoch[0]:
             self._end_epoch()
         if counts.elements:
             if counts.marks[-1][1] < counts.elements:
@@ -204,7 +206,7 @@ class Consumer:
 
     def _take_all(self, iterator: Iterator[Element]) -> bool:
         """The loop over a pass; whether the loader ended, not a limit."""
-        counts, limits = self.counts, self._limits
+        counts = self.counts
         while True:
             self.in_next = True
             try:
@@ -215,45 +217,65 @@ class Consumer:
             if self._stop:
                 return False
             self.in_next = False
-            if counts.elements:
-                counts.starved_ns += came - self._begun_ns
-            enough = self._take(element, came, limits)
-            self._begun_ns = _clock()
+            counts.starved_ns += came - self._begun_ns  # the first wait: see _first
+            enough = self._take(element, came)
+            begun = self._begun_ns = _clock()
             if counts.elements > 1:
-                counts.blocked_ns += self._begun_ns - came
+                counts.blocked_ns += begun - came
             if enough:
                 return False
 
-    def _take(self, element: Element, came: int, limits: Limits) -> bool:
+    def _take(self, element: Element, came: int) -> bool:
         """Counts an element; returns whether the limits are reached."""
-        counts, epoch = self.counts, self._epoch
-        # As in the native consumer, elements after the deadline are not part of the run.
-        late = came - counts.first_ns > limits.seconds_ns > 0
-        if counts.elements and late:
+        counts = self.counts
+        due = came >= self._due_ns
+        if due and self._is_late(came):
             return True
-        size, samples = self._measure(element)
+        if self._copies is not None:
+            self._copy(element, self._copies)
+        size, samples = self._extents.of(element)
         counts.sample = element
         counts.elements += 1
         counts.bytes += size
+        counts.samples += samples
         counts.last_ns = came
         if len(counts.stamps) < MOST_STAMPS:
             counts.stamps.append(came)
-        epoch[0] += 1
-        epoch[1] += size
-        epoch[2] += samples
+        if due or counts.elements == self._due_elements:
+            return self._account(came)
+        return False
+
+    def _is_late(self, came: int) -> bool:
+        """Whether an element came after the deadline, and is not a part of the run.
+
+        As in the native consumer; the first one is never late.
+        """
+        if not self.counts.elements:
+            return False
+        return came - self.counts.first_ns > self._limits.seconds_ns > 0
+
+    def _account(self, came: int) -> bool:
+        """Adds what is due after an element; returns whether the limits are reached."""
+        counts, limits = self.counts, self._limits
         if counts.elements == 1:
-            self._first(limits)
+            self._first()
             came = counts.first_ns
         if came - counts.marks[-1][0] >= self._mark_ns:
             self._mark(came)
+        times = [counts.marks[-1][0] + self._mark_ns]
         if limits.elements_per_epoch:
-            if epoch[0] == limits.elements_per_epoch:
+            if counts.elements == self._due_elements:
                 self._end_epoch()
-        elif not limits.epoch_per_pass and came >= self._next_epoch:
-            self._end_epoch()
-        return bool(limits.epochs) and counts.finished_epochs >= limits.epochs
+        elif not limits.epoch_per_pass:
+            if came >= self._next_epoch:
+                self._end_epoch()
+            times.append(self._next_epoch)
+        if limits.seconds_ns:
+            times.append(counts.first_ns + limits.seconds_ns)
+        self._due_ns = min(times)
+        return 0 < limits.epochs <= counts.finished_epochs
 
-    def _first(self, limits: Limits) -> None:
+    def _first(self) -> None:
         """Ends the start-up, of which the first element's copy is a part.
 
         The time of `on_first`, some milliseconds, is in no figure: what was before is
@@ -263,44 +285,21 @@ class Consumer:
         begun, began = _clock(), time.thread_time_ns()
         self._on_first()
         own_ns, self._own_cpu_ns = _clock() - begun, time.thread_time_ns() - began
-        counts.first_copy_ns = counts.copy_ns
+        counts.first_copy_ns, counts.starved_ns = counts.copy_ns, 0
         counts.requested_ns += own_ns
         counts.created_ns += own_ns
         counts.last_ns += own_ns
-        self._epoch[3] += own_ns
+        self._epoch = (0, 0, 0, counts.requested_ns)
         counts.stamps[0] = counts.first_ns = counts.last_ns
-        self._next_epoch = counts.first_ns + limits.epoch_ns
+        self._next_epoch = counts.first_ns + self._limits.epoch_ns
         self._mark(counts.first_ns)
         counts.steady_ns = _clock()
 
-    def _measure(self, element: Element) -> tuple[int, int]:
-        """Bytes and samples of the element, after copying it if the limits ask for it."""
-        counts = self.counts
-        leaves = leaves_of(element)
-        size = 0
-        samples: int | None = None
-        alike = True
-        for number, leaf in enumerate(leaves):
-            extent, leading = extent_of(leaf)
-            if extent is None:
-                counts.opaque += 1
-            else:
-                size += extent
-            if number == 0:
-                samples = leading
-            elif leading != samples:
-                alike = False
-        # One element without an agreement is enough: the run has no number of samples.
-        if counts.same_leading_dimension:
-            if not alike or samples is None or self._rows.searches:
-                samples = self._rows.of(element, samples if alike else None)
-            counts.same_leading_dimension = samples is not None
-        if self._copies is not None:
-            begun = _clock()
-            for leaf in leaves:
-                self._copies.copy(leaf)
-            counts.copy_ns += _clock() - begun
-        return size, samples or 0
+    def _copy(self, element: Element, copies: Copies) -> None:
+        begun = _clock()
+        for leaf in leaves_of(element):
+            copies.copy(leaf)
+        self.counts.copy_ns += _clock() - begun
 
     def _mark(self, at_ns: int) -> None:
         counts = self.counts
@@ -318,9 +317,11 @@ class Consumer:
 
     def _end_epoch(self) -> None:
         """Ends an epoch where the next one starts; too many are merged in pairs."""
-        counts, epoch, end = self.counts, self._epoch, self.counts.last_ns
-        epoch[4] = end
-        entries = counts.epochs
+        counts, limits = self.counts, self._limits
+        elements, size, samples, start = self._epoch
+        end, entries = counts.last_ns, counts.epochs
+        epoch = [counts.elements - elements, counts.bytes - size]
+        epoch += [counts.samples - samples, start, end]
         if counts.finished_epochs % counts.epochs_per_entry:
             _merge(entries[-1], epoch)
         else:
@@ -331,8 +332,10 @@ class Consumer:
                 counts.epochs_per_entry *= 2
             entries.append(epoch)
         counts.finished_epochs += 1
-        self._epoch = [0, 0, 0, end, 0]
-        step = self._limits.epoch_ns
+        self._epoch = (counts.elements, counts.bytes, counts.samples, end)
+        if limits.elements_per_epoch:
+            self._due_elements = counts.elements + limits.elements_per_epoch
+        step = limits.epoch_ns
         if self._next_epoch <= end:
             self._next_epoch += step * ((end - self._next_epoch) // step + 1)
 

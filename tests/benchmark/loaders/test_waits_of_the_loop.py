@@ -7,6 +7,7 @@ import pytest
 
 from ipufeed.benchmark.loaders import consumer as consumers
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
+from ipufeed.benchmark.loaders.extents import Extents
 
 LIMITS = Limits(
     epochs=0,
@@ -49,8 +50,8 @@ class Loader:
         if self.failure is not None:
             raise self.failure
 
-    def counts(self, passes=1):
-        limits = Limits(**{**vars(LIMITS), "passes": passes})
+    def counts(self, passes=1, **limits):
+        limits = Limits(**{**vars(LIMITS), "passes": passes, **limits})
         consumer = Consumer(self.one_pass, limits)
         consumer.run()
         consumer.finish()
@@ -87,11 +88,11 @@ def test_to_end_a_pass_and_to_begin_the_next_one_are_waits(monkeypatch):
 def test_waits_and_work_are_all_of_the_time(monkeypatch, passes):
     loader = Loader(monkeypatch, [10, 20, 30], end=5, close=7)
 
-    def measure(consumer, element):
+    def measure(extents, element):
         loader.now += 4
         return 8, 1
 
-    monkeypatch.setattr(Consumer, "_measure", measure)
+    monkeypatch.setattr(Extents, "of", measure)
     counts = loader.counts(passes)
 
     taken = 3 * passes - 1  # the first one's work is a part of the start-up
@@ -99,6 +100,46 @@ def test_waits_and_work_are_all_of_the_time(monkeypatch, passes):
     assert counts.starved_ns + counts.blocked_ns == (
         counts.finished_ns - counts.steady_ns
     )
+
+
+@pytest.mark.parametrize("mark_ns", [1, 35, 10**9])
+@pytest.mark.parametrize("seconds_ns", [0, 75, 10**9])
+def test_an_epoch_ends_at_the_first_element_after_its_time(
+    monkeypatch, mark_ns, seconds_ns
+):
+    monkeypatch.setattr(consumers, "MARK_NS", mark_ns)
+    loader = Loader(monkeypatch, [10] * 21)
+    counts = loader.counts(epoch_ns=25, seconds_ns=seconds_ns)
+
+    taken = 8 if seconds_ns == 75 else 21
+    last = 10 * (taken - 1)
+    assert counts.elements == taken
+    ends = [row[4] - counts.first_ns for row in counts.epochs]
+    assert ends == [end for end in (30, 50, 80, 100, 130, 150, 180) if end < last] + [
+        last
+    ]
+
+
+@pytest.mark.parametrize("epoch_ns", [25, 10**9])
+def test_marks_stand_at_least_their_interval_apart(monkeypatch, epoch_ns):
+    monkeypatch.setattr(consumers, "MARK_NS", 35)
+    counts = Loader(monkeypatch, [10] * 14).counts(epoch_ns=epoch_ns)
+
+    marked = [mark[:2] for mark in counts.marks]
+    assert [at - counts.first_ns for at, _ in marked] == [0, 40, 80, 120, 130]
+    assert [elements for _, elements in marked] == [1, 5, 9, 13, 14]
+
+
+@pytest.mark.parametrize("seconds_ns", [55, 60])
+@pytest.mark.parametrize("elements_per_epoch", [0, 3])
+def test_an_element_after_the_deadline_is_not_taken(
+    monkeypatch, seconds_ns, elements_per_epoch
+):
+    loader = Loader(monkeypatch, [10] * 20)
+    counts = loader.counts(seconds_ns=seconds_ns, elements_per_epoch=elements_per_epoch)
+
+    assert counts.elements == 1 + seconds_ns // 10
+    assert not counts.ended
 
 
 def test_cpu_time_is_known_while_the_loader_has_not_returned():
