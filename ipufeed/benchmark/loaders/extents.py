@@ -1,38 +1,59 @@
 """Bytes and samples of a loader's elements, most of which are like the one before.
 
-An element of plain arrays and numbers has the bytes and samples of the one before it if
-each part has the class, shape and dtype of that one's. To compare these is less code than
-to add them up, and code that runs once per element is slow: a loader's work in between
-takes the caches of the CPU.
+An element of arrays and numbers has the bytes and samples of the one before it if each
+leaf has the class, shape and dtype of that one's. To compare these is less code than to
+add them up, and code that runs once per element is slow: a loader's work in between takes
+the caches of the CPU.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ipufeed.benchmark.loaders.leaves import Element, Leaf, extent_of, leaves_of
+from ipufeed.benchmark.loaders.leaves import (
+    NUMBERS,
+    Element,
+    Leaf,
+    extent_of,
+    is_numbers,
+    leaves_of,
+)
 from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.benchmark.loaders.tables import package_of
 
-Form = (
-    Any  # what decides a leaf's bytes and dimensions: shape and dtype, an aval, a class
-)
+# What decides a part's bytes and dimensions, and is cheap to compare: an array's shape
+# and dtype, a number's class, of a nest the forms of its parts.
+Form = Any
+
+
+def _form_of_dict(part: dict[Any, Element]) -> Form:
+    return [_form_of[type(each)](each) for each in part.values()]  # type: ignore[misc]
+
+
+def _form_of_series(part: list[Element] | tuple[Element, ...]) -> Form:
+    if type(part) is list and is_numbers(part):
+        return len(part)
+    return "series", [_form_of[type(each)](each) for each in part]  # type: ignore[misc]
+
 
 _shape_and_dtype = operator.attrgetter("shape", "dtype")
-# How the form of a leaf is found, by its class; None of classes whose objects differ in
-# more than that. A sparse tensor of torch has the shape and dtype of a dense one.
-_form_of: dict[type, Callable[[Leaf], Form] | None] = {
-    **dict.fromkeys((int, float, bool), type),
+# How the form of a part is found, by its class: to call what is not there, or None, is an
+# error, and the element has no form. Leaves' classes are added as they come.
+_form_of: dict[type, Callable[[Any], Form] | None] = {
+    dict: _form_of_dict,
+    **dict.fromkeys((list, tuple), _form_of_series),
+    **dict.fromkeys((*NUMBERS, type(None)), type),
     np.ndarray: _shape_and_dtype,
 }
 _FORM_BY_PACKAGE: dict[str, Callable[[Leaf], Form]] = {
     "numpy": _shape_and_dtype,
     # Its shape and dtype are properties in Python, which ask for the `aval`.
     "jaxlib": operator.attrgetter("aval"),
+    # A sparse tensor has the shape and dtype of a dense one.
     "torch": operator.attrgetter("layout", "dtype", "shape"),
 }
 
@@ -51,8 +72,8 @@ class Extents:
         self.opaque = 0
         self.same_leading_dimension = True
         self._rows = rows
-        # Of the element before: its parts' forms and its extent.
-        self._forms: list[Form] | None = None
+        # Of the element before.
+        self._form: Form | None = None
         self._known = (0, 0)
         self._compares = True
 
@@ -60,15 +81,16 @@ class Extents:
         """Returns the element's bytes, and its samples or 0."""
         if not self._compares:
             return self._added_up(element)
-        forms = _forms_of(element)
-        if forms is not None and forms == self._forms:
+        form = _form_if_any(element)
+        if form is not None and form == self._form:
             return self._known
         opaque = self.opaque
         self._known = self._added_up(element)
+        _add_classes(element)
         is_known = self.opaque == opaque and not self._rows.searches
-        self._forms = _forms_if_flat(element) if is_known else None
-        # To compare is lost on a loader of nests, texts or lists of numbers.
-        self._compares = self._forms is not None
+        self._form = _form_if_any(element) if is_known else None
+        # To compare is lost on a loader of texts, tables or objects.
+        self._compares = self._form is not None
         return self._known
 
     def _added_up(self, element: Element) -> tuple[int, int]:
@@ -93,40 +115,20 @@ class Extents:
         return size, samples or 0
 
 
-def _forms_if_flat(element: Element) -> list[Form] | None:
-    """Returns the forms of the element's parts; None unless these are its leaves."""
-    leaves = leaves_of(element)
-    for leaf in leaves:
-        if type(leaf) not in _form_of:
-            _form_of[type(leaf)] = _new_form(leaf)
-    parts = _parts_of(element)
-    flat = len(leaves) == len(parts) and all(map(operator.is_, leaves, parts))
-    return _forms_of(element) if flat else None
-
-
-def _new_form(leaf: Leaf) -> Callable[[Leaf], Form] | None:
-    """Returns how the form of such a leaf is found, if it has one."""
-    package = package_of(leaf)
-    if package == "torch" and type(leaf).__name__ not in ("Tensor", "Parameter"):
-        return None  # such as a jagged one, whose shape has a symbol
-    return _FORM_BY_PACKAGE.get(package)
-
-
-def _forms_of(element: Element) -> list[Form] | None:
-    """Returns the forms of the element's parts; None if one has none."""
+def _form_if_any(element: Element) -> Form | None:
+    """Returns the form of an element; None if a part of it has none."""
     try:
-        # Of a class without a form the table has nothing or None, which is not callable.
-        return [
-            _form_of[type(part)](part)  # type: ignore[misc]
-            for part in _parts_of(element)
-        ]
-    except Exception:  # of the above, or of an array: a nested tensor has no shape
+        return _form_of[type(element)](element)  # type: ignore[misc]
+    except Exception:  # of the table, or of an array: a nested tensor has no shape
         return None
 
 
-def _parts_of(element: Element) -> Collection[Element]:
-    kind = type(element)
-    if kind is dict:
-        parts: Collection[Element] = element.values()
-        return parts
-    return element if kind is tuple or kind is list else (element,)
+def _add_classes(element: Element) -> None:
+    """Adds the classes of an element's leaves to those with a form, or without."""
+    for leaf in leaves_of(element):
+        kind = type(leaf)
+        if kind not in _form_of:
+            package = package_of(leaf)
+            # Others, such as a jagged one, whose shape has a symbol, are never known.
+            is_plain = package != "torch" or kind.__name__ in ("Tensor", "Parameter")
+            _form_of[kind] = _FORM_BY_PACKAGE.get(package) if is_plain else None

@@ -1,5 +1,6 @@
 """Bytes and samples of elements that are like the one before, and of others."""
 
+import copy
 import random
 
 import numpy as np
@@ -25,7 +26,14 @@ ELEMENTS = [
     ({"image": IMAGE, "text": ["a", "bcd", "", "e"]}, 53, 4),
     ({"image": IMAGE, "text": ["a", "bcd", "", "efgh"]}, 56, 4),
     ({"image": IMAGE, "numbers": [1, 2, 3, 4]}, 80, 4),
+    ({"image": IMAGE, "numbers": [1, 2, 3]}, 72, 0),
+    ((IMAGE, {"label": LABEL[:2]}), 56, 0),
+    ((IMAGE, [LABEL, LABEL]), 80, 4),
+    ((IMAGE, (LABEL, LABEL)), 80, 4),
+    ({"image": IMAGE, "both": {"label": LABEL, "weight": [0.5] * 4}}, 96, 4),
+    ([{"image": IMAGE, "label": 3}, {"image": IMAGE, "label": 1}], 112, 0),
     ([1, 2, 3], 24, 3),
+    ([*[1] * 20, "abc", *[1] * 20], 328, 41),  # not looked through
     ((np.float32(1), np.float32(2)), 8, 0),
     ((1, 2, 3), 24, 0),
     ({"image": IMAGE, "weight": 1.5}, 56, 0),
@@ -66,20 +74,31 @@ def test_what_was_before_is_in_no_extent(seed):
         assert several.opaque == opaque
 
 
-def test_an_element_like_the_one_before_is_not_added_up_again(monkeypatch):
+@pytest.mark.parametrize(
+    ("element", "other", "leaves"),
+    [
+        ({"image": IMAGE, "label": LABEL}, {"image": IMAGE, "label": LABEL[:1]}, 2),
+        ((IMAGE, {"label": LABEL, "weight": 2}), (IMAGE, {"label": LABEL}), 3),
+        ([[1, 2, 3], LABEL], [[1, 2], LABEL], 2),
+        ([[*[1] * 20, "abc", *[1] * 20], LABEL], [[1], LABEL], 2),  # not looked through
+        (IMAGE, IMAGE[:3], 1),
+    ],
+)
+def test_an_element_like_the_one_before_is_not_added_up_again(
+    monkeypatch, element, other, leaves
+):
     added_up = []
-
-    def extent_of(leaf):
-        added_up.append(leaf)
-        return leaf.nbytes, len(leaf)
-
-    monkeypatch.setattr(extents, "extent_of", extent_of)
+    extent_of = extents.extent_of
+    monkeypatch.setattr(
+        extents, "extent_of", lambda leaf: added_up.append(leaf) or extent_of(leaf)
+    )
     several = Extents(Rows())
-    for number in range(5):
-        several.of({"image": np.full((4, 3), number), "label": LABEL.copy()})
-    several.of({"image": np.zeros((3, 3)), "label": LABEL[:3]})
+    for _ in range(5):
+        several.of(copy.deepcopy(element))
+    assert len(added_up) == leaves
+    several.of(other)
 
-    assert len(added_up) == 2 * 2
+    assert len(added_up) > leaves
 
 
 def test_arrays_of_numpy_differ_by_shape_and_dtype():
@@ -91,16 +110,12 @@ def test_arrays_of_numpy_differ_by_shape_and_dtype():
     assert several.of((IMAGE[:, :2], LABEL)) == (48, 4)
 
 
-def test_a_list_of_numbers_is_not_walked_through(monkeypatch):
-    walked = []
-    forms_of = extents._forms_of
-    monkeypatch.setattr(
-        extents, "_forms_of", lambda *given: walked.append(given) or forms_of(*given)
-    )
+def test_a_list_of_two_arrays_is_two_samples_and_a_dict_is_none():
     several = Extents(Rows())
 
-    assert [several.of(list(range(1000))) for _ in range(3)] == [(8000, 1000)] * 3
-    assert len(walked) == 1  # of the first one, whose kind is not known yet
+    assert several.of((LABEL[:2], [IMAGE, IMAGE])) == (104, 2)
+    assert several.of((LABEL[:2], {"a": IMAGE, "b": IMAGE})) == (104, 0)
+    assert not several.same_leading_dimension
 
 
 @pytest.mark.parametrize("elements", ["dense", "sparse"])
