@@ -89,7 +89,7 @@ def as_int(name: str, value: object, or_else: str = "") -> int:
     if not isinstance(value, bool):
         try:
             return operator.index(cast(SupportsIndex, value))
-        except TypeError:
+        except (AttributeError, TypeError):  # the first for a tensor of text
             pass
     raise TypeError(
         f"`{name}` must be an int{or_else}, got {type(value).__name__} {value!r}."
