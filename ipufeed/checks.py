@@ -180,6 +180,19 @@ def as_number(name: str, value: object) -> float:
     return float(value)
 
 
+def as_epsilon(value: object) -> float:
+    """Returns the argument `epsilon` of a normalisation as a float.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is negative, infinite or NaN: so would be the results.
+    """
+    epsilon = as_number("epsilon", value)
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"`epsilon` must be finite and at least 0, got {epsilon}.")
+    return epsilon
+
+
 def dtype_or_none(value: object) -> Any:
     """Returns a tf.DType for one, a dtype or type of NumPy, or a name; None for others.
 
