@@ -89,7 +89,7 @@ def as_int(name: str, value: object, or_else: str = "") -> int:
     if not isinstance(value, bool):
         try:
             return operator.index(cast(SupportsIndex, value))
-        except TypeError:
+        except (AttributeError, TypeError):  # the first for a tensor of text
             pass
     raise TypeError(
         f"`{name}` must be an int{or_else}, got {type(value).__name__} {value!r}."
@@ -178,6 +178,19 @@ def as_number(name: str, value: object) -> float:
             f"`{name}` must be a number, got {type(value).__name__} {value!r}."
         )
     return float(value)
+
+
+def as_epsilon(value: object) -> float:
+    """Returns the argument `epsilon` of a normalisation as a float.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is negative, infinite or NaN: so would be the results.
+    """
+    epsilon = as_number("epsilon", value)
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"`epsilon` must be finite and at least 0, got {epsilon}.")
+    return epsilon
 
 
 def dtype_or_none(value: object) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ipufeed.checks import as_tensor
+from ipufeed.checks import as_numbers, as_tensor
 from ipufeed.tf_types import DType, Tensor, TensorLike
 
 CHANNELS = 3
@@ -50,7 +50,8 @@ def normalise_image(
         dtype = tf.float16 if image.dtype == tf.uint8 else image.dtype
         offsets = _of_channels(channel_offsets, "channel_offsets", dtype)
         scales = _of_channels(channel_scales, "channel_scales", dtype)
-        scaled = tf.cast(image, dtype) * tf.cast(scale, dtype)
+        factor = tf.cast(as_numbers("scale", scale), dtype)
+        scaled = tf.cast(image, dtype) * factor
         normal = (scaled - offsets) * scales
         return tf.pad(normal, [[0, 0]] * (image.shape.rank - 1) + [[0, 1]])
 

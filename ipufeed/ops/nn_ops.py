@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+import reprlib
+from typing import Any, cast
 
 import tensorflow as tf
 
 from ipufeed.checks import (
+    as_count,
     as_floats,
     as_int,
+    as_numbers,
     as_tensor,
     check_function,
     flags_checked,
@@ -141,7 +144,7 @@ def sampled_softmax_loss(
         inputs: [batch, width].
         num_sampled: The number of different classes to sample.
         num_classes: The number of classes.
-        num_true: The number of true classes per example.
+        num_true: The number of true classes per example, at least 1.
         sampled_values: (classes, expected counts of the true, of the sampled). Default:
             samples of the log-uniform distribution, with the device's seed.
         name: The operations' name.
@@ -151,15 +154,17 @@ def sampled_softmax_loss(
         [batch].
 
     Raises:
-        TypeError: `num_sampled` or `num_classes` is not an int.
-        ValueError: `num_sampled` is not in [1, num_classes], or `weights` or `biases` has
-            not a row for each class.
+        TypeError: `num_sampled`, `num_classes` or `num_true` is not an int, the inputs are
+            not floats, or the sampled values not three.
+        ValueError: `num_sampled` is not in [1, num_classes], `weights` or `biases` has not
+            a row for each class, or `labels` not `num_true` classes for each input.
     """
     num_sampled = as_int("num_sampled", num_sampled)
     num_classes = as_int("num_classes", num_classes)
     weights = _of_classes("weights", _first(weights), num_classes)
     biases = _of_classes("biases", biases, num_classes)
-    sampled = sampled_values or sample_classes(
+    labels, inputs = _of_examples(labels, inputs, num_true)
+    sampled = _given_samples(sampled_values) or sample_classes(
         labels, num_sampled, num_classes, Seed(seed or 0)
     )
     return tf.nn.sampled_softmax_loss(
@@ -195,7 +200,8 @@ def nce_loss(
     num_classes = as_int("num_classes", num_classes)
     weights = _of_classes("weights", _first(weights), num_classes)
     biases = _of_classes("biases", biases, num_classes)
-    sampled = sampled_values or sample_classes(
+    labels, inputs = _of_examples(labels, inputs, num_true)
+    sampled = _given_samples(sampled_values) or sample_classes(
         labels, num_sampled, num_classes, Seed(0)
     )
     return tf.nn.nce_loss(
@@ -214,6 +220,43 @@ def nce_loss(
 
 def _first(weights: Tensor) -> Tensor:
     return weights[0] if isinstance(weights, (list, tuple)) else weights
+
+
+def _given_samples(values: object) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Returns the argument `sampled_values` if it is None or has three parts."""
+    if values is None:
+        return None
+    if not isinstance(values, (list, tuple)) or len(values) != 3:
+        raise TypeError(
+            "`sampled_values` must be (classes, expected counts of the true, of the "
+            "sampled), as tf.random.log_uniform_candidate_sampler returns them, got "
+            f"{type(values).__name__} {reprlib.repr(values)}. Leave it out for samples of "
+            "the device."
+        )
+    return cast("tuple[Tensor, Tensor, Tensor]", tuple(values))
+
+
+def _of_examples(
+    labels: TensorLike, inputs: TensorLike, num_true: int
+) -> tuple[Tensor, Tensor]:
+    """Converts `labels` and `inputs`, which must have an example in each row.
+
+    TensorFlow would repeat one label for all inputs.
+    """
+    num_true = as_count("num_true", num_true)
+    labels, inputs = as_numbers("labels", labels), as_floats("inputs", inputs)
+    if inputs.shape.rank not in (None, 2):
+        raise ValueError(
+            f"`inputs` must have the shape [batch, width], got {inputs.shape}."
+        )
+    if labels.shape.is_fully_defined() and inputs.shape.rank is not None:
+        batch = tf.compat.dimension_value(inputs.shape[0])
+        if batch is not None and labels.shape.num_elements() != batch * num_true:
+            raise ValueError(
+                f"`labels` must have the shape [batch, num_true], here [{batch}, "
+                f"{num_true}] as `inputs` has {batch} rows, got {labels.shape}."
+            )
+    return labels, inputs
 
 
 def _of_classes(name: str, values: TensorLike, num_classes: int) -> Tensor:

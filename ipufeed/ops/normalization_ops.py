@@ -20,7 +20,7 @@ import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
 
-from ipufeed.checks import as_floats, as_int, as_number, flags_checked
+from ipufeed.checks import as_epsilon, as_floats, as_int, flags_checked
 from ipufeed.tf_types import DType, Tensor, TensorLike, Variable
 
 LOGGER = logging.getLogger("ipufeed")
@@ -265,9 +265,7 @@ def _normalised(
     epsilon: float,
     strided: bool = True,
 ) -> Tensor:
-    epsilon = as_number("epsilon", epsilon)
-    if not 0 <= epsilon < math.inf:
-        raise ValueError(f"`epsilon` must be finite and at least 0, got {epsilon}.")
+    epsilon = as_epsilon(epsilon)
     inputs = as_floats("inputs", inputs)
     axis, channels = _channels(inputs, channels_axis)
     groups = _checked_groups(channels if groups is None else groups, channels)

@@ -65,17 +65,19 @@ def take_rows(table: TensorLike, ids: TensorLike, inside: TensorLike) -> Tensor:
     if rows is None:
         rows = tf.shape(table)[0]
 
-    def take(table: Tensor) -> Tensor:
-        def gradient(dy: Tensor) -> Tensor:
+    # Ids and mask are arguments: in a version 1 graph custom_gradient takes the variables
+    # that captured tensors are computed from for those of the function, and fails.
+    def take(table: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        def gradient(dy: Tensor) -> tuple[Tensor, None, None]:
             kept = tf.where(mask, dy, tf.zeros_like(dy))
             wide = tf.float32 if dy.dtype.size < 4 else dy.dtype
-            total = tf.math.unsorted_segment_sum(tf.cast(kept, wide), safe, rows)
-            return tf.cast(total, dy.dtype)
+            total = tf.math.unsorted_segment_sum(tf.cast(kept, wide), ids, rows)
+            return tf.cast(total, dy.dtype), None, None
 
-        found = tf.gather(table, safe)
+        found = tf.gather(table, ids)
         return tf.where(mask, found, tf.zeros_like(found)), gradient
 
-    return tf.custom_gradient(take)(table)
+    return tf.custom_gradient(take)(table, safe, mask)
 
 
 def with_dense_gradient(table: TensorLike) -> Tensor:

@@ -51,11 +51,11 @@ def histogram(
         one, and from the last level on.
 
     Raises:
-        ValueError: The dtype or the rank is invalid.
+        ValueError: The dtype or a rank is invalid.
     """
     inputs = as_tensor("inputs", inputs)
     _check(inputs, "histogram", "computation")
-    return _counts(inputs, levels, absolute_of_input)
+    return _counts(inputs, _as_levels(levels), absolute_of_input)
 
 
 @flags_checked
@@ -77,10 +77,10 @@ def histogram_update(
         float32 [m + 1].
 
     Raises:
-        ValueError: A dtype, the rank or a shape is invalid.
+        ValueError: A dtype, a rank or a shape is invalid.
     """
     hist, inputs = as_tensor("hist", hist), as_tensor("inputs", inputs)
-    levels = as_tensor("levels", levels)
+    levels = _as_levels(levels)
     if hist.dtype != tf.float32:
         raise ValueError(f"hist must be of float32 type, got {hist.dtype.name}.")
     _check(inputs, "histogram_update", "update")
@@ -105,9 +105,18 @@ def _check(inputs: Tensor, function: str, what: str) -> None:
         )
 
 
+def _as_levels(levels: TensorLike) -> Tensor:
+    tensor = as_tensor("levels", levels)
+    if tensor.shape.rank != 1:
+        raise ValueError(
+            f"`levels` must have one dimension, got the shape {tensor.shape}."
+        )
+    return tensor
+
+
 def _counts(inputs: Tensor, levels: Tensor, absolute: bool) -> Tensor:
     values = tf.cast(tf.abs(inputs) if absolute else inputs, tf.float32)
-    levels = tf.cast(as_tensor("levels", levels), tf.float32)
+    levels = tf.cast(levels, tf.float32)
     size = tf.compat.dimension_value(levels.shape[0])
     if size is None:
         size = tf.size(levels)

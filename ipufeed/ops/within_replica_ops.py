@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ipufeed.checks import as_tensor
+from ipufeed.checks import as_int, as_tensor
 from ipufeed.device.program.scopes import ipu_shard
 from ipufeed.device.program.sharding import get_sharding
 from ipufeed.tf_types import Tensor
@@ -30,16 +30,26 @@ def all_gather(input_shards: list[Tensor], axis: int = 0) -> list[Tensor]:
         A list with a tensor for each shard, all equal.
 
     Raises:
-        ValueError: The tensors' dtypes or shapes do not match.
+        TypeError: The axis is not an int.
+        ValueError: The tensors' dtypes or shapes do not match, or they lack the axis.
         tf.errors.FailedPreconditionError: They are not in the order of their shards.
     """
     shards = _checked(input_shards)
+    axis = as_int("axis", axis)
     rank = shards[0].shape.rank
     if rank:
+        if not -rank <= axis < rank:
+            raise ValueError(
+                f"`axis` must be in [{-rank}, {rank - 1}] for tensors of rank {rank}, got "
+                f"{axis}."
+            )
         axis %= rank
         _check_sizes(shards, axis)
-    shape = shards[0].shape.as_list() if rank else [0]
-    shape[axis] = sum(sizes[axis] for sizes in _sizes(shards)) if rank else len(shards)
+    shape = shards[0].shape.as_list()
+    if rank:
+        shape[axis] = sum(sizes[axis] for sizes in _sizes(shards))
+    else:
+        shape = [len(shards)]
 
     def joined() -> Tensor:
         flat = tf.concat([tf.reshape(each, [-1]) for each in shards], axis=0)

@@ -367,9 +367,16 @@ class IPUOutfeedQueueIterator:
     """Yields the stored results one by one, and stops when none is left.
 
     A further `for` continues with the next result.
+
+    Raises:
+        TypeError: `queue` is not an IPUOutfeedQueue.
     """
 
     def __init__(self, queue: IPUOutfeedQueue) -> None:
+        if not isinstance(queue, IPUOutfeedQueue):
+            raise TypeError(
+                f"`queue` must be an IPUOutfeedQueue, got {type(queue).__name__}."
+            )
         self._queue, self._given = queue, 0
 
     def __iter__(self) -> IPUOutfeedQueueIterator:

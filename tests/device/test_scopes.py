@@ -260,8 +260,34 @@ def test_propagation_gives_a_shard_to_all_that_hangs_together(graph):
             TypeError,
             "`attribute_name` must be a str, got int 1",
         ),
+        (
+            lambda: scopes.frontend_attribute("a", None),
+            TypeError,
+            "`attribute_value` must be a str, got NoneType None",
+        ),
+        (
+            lambda: scopes.frontend_attribute("a", "b", 5),
+            TypeError,
+            "`restore_to` must be a str or None, got int 5",
+        ),
+        (
+            lambda: scopes.partials_type(True),
+            ValueError,
+            "Only support float16, float32, provided True",
+        ),
+        (lambda: scopes.ipu_shard([]), ValueError, "at least one shard, got none"),
+        (lambda: scopes.ipu_shard(b"1"), TypeError, "must be an int, got bytes b'1'"),
+        (lambda: scopes.ipu_shard({1: 2}), TypeError, "must be an int, got dict"),
+        (
+            lambda: scopes.ipu_shard(tf.constant([1, 2])),
+            TypeError,
+            "must be an int, got SymbolicTensor",
+        ),
     ],
-    ids=["text", "bool", "negative", "integer", "name"],
+    ids=[
+        *("text", "bool", "negative", "integer", "name", "value", "restore"),
+        *("true", "none", "bytes", "dict", "tensor"),
+    ],
 )
 def test_other_values_are_refused(tracing, scope, error, words):
     """When the scope is entered."""

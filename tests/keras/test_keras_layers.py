@@ -169,6 +169,48 @@ def test_checkpoints_and_dropout_in_a_model_on_the_ipu():
         ),
         (lambda: ipu_layers.Dropout(0.1, seed=(1, 2, 3)), ValueError, "a pair of ints"),
         (
+            lambda: ipu_layers.Dropout(0.1, seed=1.5),
+            TypeError,
+            "must be an int or a pair of ints, got float 1.5",
+        ),
+        (
+            lambda: ipu_layers.Dropout(0.1, seed=(1, 2.5)),
+            TypeError,
+            "`seed` must be an int, got float 2.5",
+        ),
+        (
+            lambda: ipu_layers.Dropout(None),
+            TypeError,
+            "`rate` must be a number, got No",
+        ),
+        (
+            lambda: ipu_layers.GroupNormalization(channels_axis=True),
+            ValueError,
+            "must be 1 or -1, got True",
+        ),
+        (
+            lambda: ipu_layers.GroupNormalization(True)(x),
+            ValueError,
+            "Invalid groups True for",
+        ),
+        (
+            lambda: ipu_layers.Embedding(3, 3, serialization_factor=0.5),
+            TypeError,
+            "`serialization_factor` must be an int, got float 0.5",
+        ),
+        (
+            lambda: ipu_layers.SerialDense(3, True, "kernel_rows"),
+            ValueError,
+            "at least 1, but was True",
+        ),
+        (lambda: ipu_layers.LSTM(None), TypeError, "`units` must be an int, got None"),
+        (lambda: ipu_layers.GRU(0), ValueError, "`units` must be at least 1, got 0"),
+        (
+            lambda: ipu_layers.GRU(2, partials_dtype=16),
+            TypeError,
+            "`partials_dtype` must be a dtype or None, got int 16",
+        ),
+        (
             lambda: ipu_layers.Embedding(3, 3, mask_zero=True),
             NotImplementedError,
             "does not support __init__ argument mask_zero",
@@ -193,6 +235,22 @@ def test_what_a_layer_refuses(make, error, words):
     """Each error says what must be what, or what to use."""
     with pytest.raises(error, match=words):
         make()
+
+
+@pytest.mark.parametrize("kind", ["Group", "Instance", "Layer"])
+@pytest.mark.parametrize(
+    ("epsilon", "error", "words"),
+    [
+        (-1.0, ValueError, r"`epsilon` must be finite and at least 0, got -1\.0"),
+        (float("nan"), ValueError, "finite and at least 0, got nan"),
+        ("1", TypeError, "`epsilon` must be a number, got str '1'"),
+    ],
+    ids=["negative", "nan", "text"],
+)
+def test_an_epsilon_of_a_layer_is_checked(kind, epsilon, error, words):
+    """As that of the functions: the results would be NaN."""
+    with pytest.raises(error, match=words):
+        getattr(ipu_layers, f"{kind}Normalization")(epsilon=epsilon)
 
 
 def test_keras_has_them_under_its_names():

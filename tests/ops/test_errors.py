@@ -10,6 +10,7 @@ import ipufeed as ipu
 
 X = np.ones([2, 6], np.float32)
 I2 = np.array([1, 2], np.int32)
+I3 = np.ones(3, np.int32)
 norms, maths, slices = ipu.normalization_ops, ipu.math_ops, ipu.slicing_ops
 stats, nn = ipu.statistics_ops, ipu.nn_ops
 
@@ -127,6 +128,29 @@ CASES = {
     "shape (1,)": lambda: nn.sampled_softmax_loss(X, X[0, :1], [[0]], X[:1], 2, 2),
     "`biases` must have a number for each of the 2 classes of `num_classes`, got the "
     "shape (2, 6)": lambda: nn.nce_loss(X, X, [[0]], X[:1], 2, 2),
+    "`num_true` must be at least 1, got 0.": lambda: nn.nce_loss(
+        X, X[:, 0], [[0]], X[:1], 1, 2, 0
+    ),
+    "`labels` must have the shape [batch, num_true], here [2, 1] as `inputs` has 2 rows, "
+    "got ()": lambda: nn.sampled_softmax_loss(X, X[:, 0], 1, X, 1, 2),
+    "`inputs` must have the shape [batch, width], got (6,)": lambda: nn.nce_loss(
+        X, X[:, 0], [[0]], X[0], 1, 2
+    ),
+    "`levels` must have one dimension, got the shape (2, 6)": lambda: stats.histogram(
+        X[0], X
+    ),
+    "`levels` must have one dimension, got the shape ()": lambda: (
+        stats.histogram_update(X[0], X[0], 1.0)
+    ),
+    "`axis` must be in [-2, 1] for tensors of rank 2, got 2.": lambda: (
+        ipu.within_replica_ops.all_gather([X], 2)
+    ),
+    "`split_dimension` must be an int in [-2, 2), got True.": lambda: (
+        ipu.all_to_all_op.all_to_all(X, True, 0, 1)
+    ),
+    "`concat_dimension` must be an int in [-2, 2), got 0.5.": lambda: (
+        ipu.all_to_all_op.all_to_all(X, 0, 0.5, 1)
+    ),
     "An outlined function must return at least one tensor": lambda: (
         ipu.outlined_function(lambda: None)()
     ),
@@ -263,6 +287,44 @@ def test_a_small_epsilon_is_warned_of(caplog):
         (
             "`logits_lengths` must be integers, got a tensor of float32",
             lambda: nn.ctc_beam_search_decoder(X[None], X[:, 0]),
+        ),
+        (
+            "`blank_index` must be an int, got bool True",
+            lambda: nn.ctc_loss_v2([[1]], X[:, None], [1], [1], True),
+        ),
+        (
+            "`out_dtype` must be tf.float16, tf.float32 or None for that of `data`, got "
+            "bool True",
+            lambda: nn.ctc_loss_with_log_probs([[1]], X[None], [1], [1], 0, True),
+        ),
+        (
+            "`beam_width` must be an int, got float 1.5",
+            lambda: nn.ctc_beam_search_decoder(X[None], [1, 1], 1.5),
+        ),
+        (
+            "`inputs` must be floats, got int32. Cast it",
+            lambda: nn.nce_loss(X, X[:, 0], [[0]], I2[None], 1, 2),
+        ),
+        (
+            "`labels` must be of numbers or bools, got a tensor of string",
+            lambda: nn.nce_loss(X, X[:, 0], [["a"]], X[:1], 1, 2),
+        ),
+        (
+            "as tf.random.log_uniform_candidate_sampler returns them, got list []",
+            lambda: nn.nce_loss(X, X[:, 0], [[0]], X[:1], 1, 2, sampled_values=[]),
+        ),
+        (
+            "`scale` must be of numbers or bools, got a tensor of string",
+            lambda: ipu.image_ops.normalise_image(X[:, :3], I3, I3, "2"),
+        ),
+        (
+            "`axis` must be an int, got bool True",
+            lambda: ipu.within_replica_ops.all_gather([X], True),
+        ),
+        # Its __index__ is a bytes object's, which there is not.
+        (
+            "`n_bins` must be an int, got EagerTensor",
+            lambda: stats.fixed_width_bins(X, tf.constant("3")),
         ),
         ("`func` must be a function, got int 3", lambda: nn.multi_conv(3)),
         ("`computation` must be a function", lambda: ipu.ipu_compiler.compile(3)),

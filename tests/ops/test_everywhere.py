@@ -211,6 +211,57 @@ def test_a_pipeline_trains_as_eager_mode_does(recompute):
         )
 
 
+LOOKUPS = {
+    "embedding_lookup": ipu.embedding_ops.embedding_lookup,
+    "sequence_slice": lambda table, ids: ipu.slicing_ops.sequence_slice_unpack(
+        table[tf.newaxis], [2], ids[:1], 2
+    ),
+}
+
+
+@pytest.mark.parametrize("place", ["compiled", "in a loop", "on the host"])
+@pytest.mark.parametrize("lookup", LOOKUPS)
+def test_ids_may_be_computed_from_variables(lookup, place):
+    """As of a decoder, which looks up what it has predicted; in a version 1 graph."""
+    x = np.array([[0.0, 2.0, 1.0], [1.0, 0.0, 3.0]], np.float32)
+    first = [np.eye(3, dtype=np.float32), np.arange(15.0, dtype=np.float32)]
+
+    def loss_of(x, weights, table):
+        scores = tf.matmul(x, weights)
+        ids = tf.argmax(scores, -1, output_type=tf.int32)
+        rows = LOOKUPS[lookup](tf.reshape(table, [5, 3]), ids)
+        return tf.reduce_sum(tf.square(rows)) + tf.reduce_sum(scores)
+
+    def gradients(*inputs):
+        variables = [
+            v1.get_variable(f"of_{number}", initializer=value, use_resource=True)
+            for number, value in enumerate(first)
+        ]
+        return tf.gradients(loss_of(x, *variables), variables)
+
+    calls = {
+        "compiled": lambda: ipu.ipu_compiler.compile(gradients),
+        "in a loop": lambda: ipu.ipu_compiler.compile(
+            lambda: ipu.loops.repeat(
+                1, gradients, [tf.zeros_like(each) for each in first]
+            )
+        ),
+        "on the host": gradients,
+    }
+    device = "cpu" if place == "on the host" else "/device:IPU:0"
+    with tf.Graph().as_default(), v1.Session() as session:
+        with tf.device(device):
+            found = calls[place]()
+        session.run(v1.global_variables_initializer())
+        found = session.run(found)
+
+    variables = [tf.Variable(each) for each in first]
+    with tf.GradientTape() as tape:
+        loss = loss_of(x, *variables)
+    for one, other in zip(found, tape.gradient(loss, variables), strict=True):
+        np.testing.assert_allclose(one, other)
+
+
 def test_replicas_look_up_rows_of_their_own():
     """Each has its part of the dataset, the same table, and its gradient."""
     config = IPUConfig()

@@ -157,6 +157,7 @@ def test_operands_that_are_not_tensors():
 
 
 METADATA = f8.create_metadata(f8.Format.F143)
+IMAGE = np.ones([1, 1, 1, 1], np.float32)
 REFUSED = {
     "an operand": (lambda: f8.f8_matmul(None, [[1.0]]), ".lhs. must be a"),
     "codes": (
@@ -174,6 +175,27 @@ REFUSED = {
     "a format": (
         lambda: f8.create_metadata("F143"),
         "`fmt` must be Format.F143 or Format.F152, got 'F143'",
+    ),
+    "a dtype": (
+        lambda: f8.convert_from_f8([np.uint8([1]), METADATA], True),
+        "`dtype` must be a tf.DType or its name, got bool True",
+    ),
+    # tf.nn.conv2d takes 1.5 for 1, and text for the numbers of its bytes.
+    "a stride": (
+        lambda: f8.f8_conv_2d(IMAGE, IMAGE, 1.5, "SAME"),
+        "`strides` must be an int or a list of them, got float 1.5",
+    ),
+    "a dilation": (
+        lambda: f8.f8_conv_2d(IMAGE, IMAGE, 1, "SAME", dilations=b"x"),
+        "`dilations` must be an int or a list of them, got bytes b'x'",
+    ),
+    "one of the strides": (
+        lambda: f8.f8_conv_2d(IMAGE, IMAGE, [1, True], "SAME"),
+        "`strides` must be an int, got bool True",
+    ),
+    "a format of data": (
+        lambda: f8.f8_conv_2d(IMAGE, IMAGE, 1, "SAME", data_format=1),
+        "`data_format` must be a str, got int 1",
     ),
     "a scale": (
         lambda: f8.create_metadata(f8.Format.F143, 1.5),

@@ -1,5 +1,6 @@
 """What programs ask of the graph: attributes, dependencies, shards; and of captures."""
 
+import pytest
 import tensorflow as tf
 
 import ipufeed as ipu
@@ -40,6 +41,30 @@ def test_the_shard_of_a_neighbour():
         assert shard_queries.get_shard_from_colocation(tf.negative(one).op) == 1
         assert shard_queries.get_shard_from_colocation(tf.negative(plain).op) is None
         assert shard_queries.enable_sharded_gradient_tape() is None
+
+
+@pytest.mark.parametrize(
+    ("call", "got"),
+    [
+        (lambda: shard_queries.dependencies([1]), "`roots` .* got int"),
+        (lambda: shard_queries.dependencies(None), "`roots` .* got NoneType"),
+        (
+            lambda: shard_queries.dependencies([tf.ones(2)]),
+            "`roots` .* got EagerTensor",
+        ),
+        (lambda: shard_queries.get_shard_from_colocation("a"), "`op` .* got str"),
+        (lambda: shard_queries.has_attr(None, "a"), "`op` .* got NoneType"),
+        (
+            lambda: shard_queries.automatic_sharding(1, tf.ones(2), tf.ones(2)),
+            "`input_ts` .* got EagerTensor",
+        ),
+    ],
+    ids=["number", "none", "eager", "text", "no op", "eager input"],
+)
+def test_what_is_in_no_graph_is_refused(call, got):
+    """Neither an attribute nor a shard can be read from it."""
+    with pytest.raises(TypeError, match=got):
+        call()
 
 
 def test_open_captures_are_counted():

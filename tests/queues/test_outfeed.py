@@ -12,6 +12,7 @@ from outfeed_programs import Tap, counting, started
 from ipufeed.queues import (
     IPUOutfeedMode,
     IPUOutfeedQueue,
+    IPUOutfeedQueueIterator,
     set_outfeed_limit,
 )
 
@@ -270,3 +271,11 @@ def test_a_limit_that_is_not_a_count_of_bytes_is_refused(limit):
     with pytest.raises(ValueError, match="an integer >= 0 of bytes, and below 2"):
         set_outfeed_limit(limit)
     set_outfeed_limit(np.int64(4 << 30))
+
+
+def test_an_iterator_of_something_else_is_refused():
+    """When it is made, and not at the first result."""
+    with pytest.raises(
+        TypeError, match=r"`queue` must be an IPUOutfeedQueue, got list"
+    ):
+        IPUOutfeedQueueIterator([])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import flags_checked, is_flag
 from ipufeed.device.config.enums import (
     ExecutionProfileType,
     SchedulingAlgorithm,
@@ -151,11 +151,12 @@ def create_ipu_config(
 def _execution_profile(
     profile_execution: bool | ExecutionProfileType | None, profiling: bool
 ) -> ExecutionProfileType:
-    if not profile_execution:
+    if profile_execution is None:
         return ExecutionProfileType.NO_PROFILE
     profile = profile_execution
-    if profile is True:
-        profile = ExecutionProfileType.DEVICE_PROFILE
+    if is_flag(profile):
+        on, off = ExecutionProfileType.DEVICE_PROFILE, ExecutionProfileType.NO_PROFILE
+        profile = on if profile else off
     if not isinstance(profile, ExecutionProfileType):
         raise ConfigError(
             "`profile_execution` must be True, False, or an ExecutionProfileType "
@@ -167,7 +168,7 @@ def _execution_profile(
 
 
 def _scheduler(selection: str) -> SchedulingAlgorithm:
-    if selection not in _SCHEDULERS:
+    if not isinstance(selection, str) or selection not in _SCHEDULERS:
         raise ValueError(
             f"`scheduler_selection` must be one of {', '.join(map(repr, _SCHEDULERS))}, "
             f"got {selection!r}."

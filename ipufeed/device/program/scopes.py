@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2
 
-from ipufeed.checks import as_int, flags_checked, is_int
+from ipufeed.checks import as_int, dtype_or_none, flags_checked, is_int
 from ipufeed.device.program.outside_compilation import (
     outside_compilation_scope as outside_compilation_scope,
 )
@@ -85,15 +85,19 @@ def frontend_attribute(
             Default (None): not set.
 
     Raises:
-        TypeError: The name is not a str.
+        TypeError: One of them is not a str.
 
     Source: Graphcore's scope of this name.
     """
-    if not isinstance(attribute_name, str):
-        raise TypeError(
-            f"`attribute_name` must be a str, got {type(attribute_name).__name__} "
-            f"{attribute_name!r}."
-        )
+    for name, value, or_none in (
+        ("attribute_name", attribute_name, ""),
+        ("attribute_value", attribute_value, ""),
+        ("restore_to", restore_to, " or None"),
+    ):
+        if not isinstance(value, str) and (value is not None or not or_none):
+            raise TypeError(
+                f"`{name}` must be a str{or_none}, got {type(value).__name__} {value!r}."
+            )
     no_effect(
         f"frontend_attribute({attribute_name!r})",
         "it is kept at the operations, and XLA's compiler for the CPU ignores it",
@@ -109,7 +113,7 @@ def _attribute(name: str, value: str, restore_to: str | None) -> Iterator[None]:
         return
     graph = tf.compat.v1.get_default_graph()
     before = _attributes(graph)
-    _set_attributes(graph, before | {name: str(value)})
+    _set_attributes(graph, before | {name: value})
     try:
         yield
     finally:
@@ -118,7 +122,7 @@ def _attribute(name: str, value: str, restore_to: str | None) -> Iterator[None]:
         if name in before:
             after[name] = before[name]
         elif restore_to is not None:
-            after[name] = str(restore_to)
+            after[name] = restore_to
         _set_attributes(graph, after)
 
 
@@ -182,8 +186,8 @@ def partials_type(override_type: DType) -> Iterator[None]:
         ValueError: Another dtype.
     """
     names = {tf.float16: "F16", tf.float32: "F32"}
-    # By equality: the hashes of NumPy's dtypes are others.
-    if override_type not in list(names):
+    dtype = dtype_or_none(override_type)
+    if dtype not in names:
         raise ValueError(
             "Only support float16, float32, provided "
             f"{getattr(override_type, 'name', override_type)}"
@@ -191,7 +195,7 @@ def partials_type(override_type: DType) -> Iterator[None]:
     no_effect(
         "partials_type", "XLA's compiler for the CPU chooses the partial sums' dtype"
     )
-    value = names[tf.as_dtype(override_type)]
+    value = names[dtype]
     with _attribute("PARTIALS_TYPE", value, "PRIMITIVE_TYPE_INVALID"):
         yield
 
@@ -208,13 +212,17 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
 
     Raises:
         TypeError: It is not an integer, nor several of them.
-        ValueError: An index is negative, or 2^31 or more.
+        ValueError: An index is negative, or 2^31 or more, or there is none.
     """
-    # An int first: an array without dimensions has __iter__, which fails.
-    if is_int(index) or isinstance(index, str) or not isinstance(index, Iterable):
+    # An int first: an array without dimensions has __iter__, which fails. That of bytes
+    # gives numbers, and that of a tensor of a graph an error of its own.
+    alone = (str, bytes, dict, tf.Tensor)
+    if is_int(index) or isinstance(index, alone) or not isinstance(index, Iterable):
         indices = [as_int("index", index)]
     else:
         indices = [as_int("index", one) for one in index]
+    if not indices:
+        raise ValueError("`index` must name at least one shard, got none.")
     for one in indices:
         if one < 0:
             raise ValueError(f"The shard index must be at least 0, got {one}.")

@@ -42,7 +42,7 @@ AUTOSHARD_ATTR = "_ipufeed_autoshard"
 
 def has_attr(op: Operation, name: str) -> bool:
     """Returns whether an op has an attribute of this name."""
-    return name in op.node_def.attr
+    return name in _op_of("op", op).node_def.attr
 
 
 def dependencies(roots: Iterable[Tensor | Operation]) -> set[Operation]:
@@ -50,8 +50,15 @@ def dependencies(roots: Iterable[Tensor | Operation]) -> set[Operation]:
 
     Args:
         roots: A list of tensors and ops.
+
+    Raises:
+        TypeError: It is not a list of tensors and ops of a graph.
     """
-    left: list[Operation] = [getattr(each, "op", each) for each in roots]
+    if not isinstance(roots, Iterable) or tf.is_tensor(roots):
+        raise TypeError(
+            f"`roots` must be a list of tensors and ops, got {type(roots).__name__}."
+        )
+    left = [_op_of("roots", each) for each in roots]
     found = set(left)
     while left:
         op = left.pop()
@@ -66,7 +73,11 @@ def get_shard_from_colocation(op: Operation) -> int | None:
 
     Returns:
         The index of the IPU; None if none of these ops has one.
+
+    Raises:
+        TypeError: It is not an op of a graph.
     """
+    op = _op_of("op", op)
     names = [
         group.decode().removeprefix("loc:@") for group in op.colocation_groups() or ()
     ]
@@ -78,6 +89,16 @@ def get_shard_from_colocation(op: Operation) -> int | None:
         if shard is not None:
             return shard[0]
     return None
+
+
+def _op_of(name: str, value: object) -> Operation:
+    """Returns the op of an argument, which is a tensor or an op of a graph."""
+    op = getattr(value, "op", value)  # a tensor of eager mode has none
+    if not isinstance(op, tf.Operation):
+        raise TypeError(
+            f"`{name}` must be tensors or ops of a graph, got {type(value).__name__}."
+        )
+    return op
 
 
 def _is_op(op: Operation, name: str) -> bool:
@@ -130,6 +151,7 @@ def automatic_sharding(
     for name, value in (("input_ts", input_ts), ("loss_ts", loss_ts)):
         if not tf.is_tensor(value):
             raise TypeError(f"`{name}` must be a tensor, got {type(value).__name__}.")
+        _op_of(name, value)
     if edge_filter is not None:
         check_function("edge_filter", edge_filter)
         no_effect(

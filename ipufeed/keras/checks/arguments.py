@@ -5,6 +5,7 @@ An argument of None has its default, and is not checked.
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import NoReturn
 
@@ -91,6 +92,11 @@ def check_data(
             "`x` must be the data to read: arrays or tensors, a tf.data.Dataset or a "
             f"generator, got {type(x).__name__} {x!r}."
         )
+    if isinstance(x, (list, tuple, dict)) and not x:
+        raise ValueError(
+            f"`x` must be the data to read, got an empty {type(x).__name__}: give an array "
+            "for each input of the model."
+        )
     for name, value in batch_sizes.items():
         if value is not None:
             _check_least(name, value, 1, "the rows of a batch. None is Keras's default")
@@ -123,7 +129,7 @@ def check_steps(name: str, steps: object) -> int:
         ValueError: It is not positive, or has a fraction.
     """
     number = steps if isinstance(steps, float) else as_int(name, steps, " or None")
-    if number <= 0 or int(number) != number:
+    if not math.isfinite(number) or number <= 0 or int(number) != number:
         raise ValueError(
             f"`{name}` must be a positive int, got {steps!r}. Without it all of the data "
             "are used."

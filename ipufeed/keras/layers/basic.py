@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import as_count, as_int, as_number, check_flags, is_int
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 from ipufeed.tf_types import Config, Nest, Shape
@@ -26,7 +26,8 @@ class Dropout(keras.layers.Dropout):  # type: ignore[misc]
         **kwargs: See keras.layers.Layer.
 
     Raises:
-        ValueError: The seed is neither.
+        TypeError: The rate is not a number, or the seed not of ints.
+        ValueError: The rate is not in [0, 1], or the seed has another length.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Dropout(keras.layers.Dropout):  # type: ignore[misc]
         **kwargs: object,
     ) -> None:
         self._given_seed = seed
+        rate = as_number("rate", rate)
         super().__init__(rate, noise_shape=noise_shape, seed=one_seed(seed), **kwargs)
 
     def get_config(self) -> Config:
@@ -48,14 +50,19 @@ def one_seed(seed: Seed) -> int | None:
     """Returns Keras's seed of 31 bits, from one or two numbers.
 
     Raises:
-        ValueError: It is neither None, an int nor a pair of ints.
+        TypeError: It is neither None, an int nor a list of ints.
+        ValueError: It is a list that is not a pair.
     """
-    if seed is None or isinstance(seed, int):
+    if seed is None or is_int(seed):
         return seed
-    numbers = list(seed)
+    if not isinstance(seed, Iterable) or isinstance(seed, (str, bytes)):
+        raise TypeError(
+            f"`seed` must be an int or a pair of ints, got {type(seed).__name__} {seed!r}."
+        )
+    numbers = [as_int("seed", each) for each in seed]
     if len(numbers) != 2:
         raise ValueError(f"`seed` must be an int or a pair of ints, got {seed!r}.")
-    return (int(numbers[0]) * 1_000_003 + int(numbers[1])) % 2**31
+    return (numbers[0] * 1_000_003 + numbers[1]) % 2**31
 
 
 @keras.saving.register_keras_serializable("ipufeed")
@@ -76,7 +83,8 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
 
     Raises:
         NotImplementedError: An argument is set that Graphcore's layer does not support.
-        ValueError: When it is built: inputs have another rank.
+        TypeError: The factor is not an int.
+        ValueError: The factor is less than 1; when it is built: inputs have another rank.
     """
 
     def __init__(
@@ -105,6 +113,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
                     f"ipu.keras.Embedding does not support __init__ argument {name}. It is "
                     "included for API consistency with keras.Embedding."
                 )
+        serialization_factor = as_count("serialization_factor", serialization_factor)
         if serialization_factor != 1:
             no_effect(
                 "Embedding(serialization_factor=)", "the table is in the host's memory"
@@ -162,7 +171,7 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
         activation: object = None,
         **kwargs: object,
     ) -> None:
-        if not isinstance(serialization_factor, int) or serialization_factor < 1:
+        if not is_int(serialization_factor) or serialization_factor < 1:
             raise ValueError(
                 "`serialization_factor` has to be at least 1, but was "
                 f"{serialization_factor}."

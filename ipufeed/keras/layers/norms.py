@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import as_epsilon, check_flags, is_int
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.tf_types import Config, Nest, Shape, Tensor
 
@@ -43,8 +43,9 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
         **kwargs: See keras.layers.Layer.
 
     Raises:
-        ValueError: The axis is not 1 or -1; when it is built: the groups do not divide
-            the channels.
+        TypeError: Epsilon is not a number.
+        ValueError: The axis is not 1 or -1, or epsilon is negative or not finite; when it
+            is built: the groups do not divide the channels.
     """
 
     def __init__(
@@ -65,20 +66,20 @@ class GroupNormalization(keras.layers.Layer):  # type: ignore[misc]
             strided_channel_grouping=strided_channel_grouping,
         )
         super().__init__(**kwargs)
-        if channels_axis not in (1, -1):
+        if not is_int(channels_axis) or channels_axis not in (1, -1):
             raise ValueError(f"`channels_axis` must be 1 or -1, got {channels_axis!r}.")
         self.groups = groups
         self.channels_axis = channels_axis
         self.center = center
         self.scale = scale
-        self.epsilon = epsilon
+        self.epsilon = as_epsilon(epsilon)
         self.beta_initializer = keras.initializers.get(beta_initializer or "zeros")
         self.gamma_initializer = keras.initializers.get(gamma_initializer or "ones")
         self.strided_channel_grouping = strided_channel_grouping
 
     def _group_count(self, channels: int) -> int:
         """Checks and returns the number of groups."""
-        if not isinstance(self.groups, int) or not 1 <= self.groups <= channels:
+        if not is_int(self.groups) or not 1 <= self.groups <= channels:
             raise ValueError(f"Invalid groups {self.groups} for {channels} channels.")
         if channels % self.groups:
             raise ValueError(
@@ -161,9 +162,13 @@ class LayerNormalization(keras.layers.LayerNormalization):  # type: ignore[misc]
         axis: The axes over which it normalises.
         epsilon: Added to the variance.
         **kwargs: See keras.layers.LayerNormalization.
+
+    Raises:
+        TypeError: Epsilon is not a number.
+        ValueError: It is negative or not finite.
     """
 
     def __init__(
         self, axis: int | Sequence[int] = -1, epsilon: float = 1e-3, **kwargs: object
     ) -> None:
-        super().__init__(axis=axis, epsilon=epsilon, **kwargs)
+        super().__init__(axis=axis, epsilon=as_epsilon(epsilon), **kwargs)

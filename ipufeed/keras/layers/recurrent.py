@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import check_flags
+from ipufeed.checks import as_count, check_flags, dtype_or_none
 from ipufeed.keras.layers.basic import one_seed
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
@@ -41,6 +41,11 @@ class _Popnn:
                     f"`{name}` must be one of {', '.join(known)}, got {value!r}."
                 )
         if partials_dtype is not None:
+            if dtype_or_none(partials_dtype) is None:
+                raise TypeError(
+                    "`partials_dtype` must be a dtype or None, got "
+                    f"{type(partials_dtype).__name__} {partials_dtype!r}."
+                )
             no_effect(
                 f"{type(self).__name__}(partials_dtype=)", "XLA chooses what it sums in"
             )
@@ -51,7 +56,7 @@ class _Popnn:
             else:
                 kwargs["seed"] = one_seed(dropout_seed)
         super().__init__(  # type: ignore[call-arg]
-            units,
+            as_count("units", units),
             activation=activation,
             recurrent_activation=recurrent_activation,
             **kwargs,
@@ -118,7 +123,8 @@ class LSTM(_Popnn, keras.layers.LSTM):  # type: ignore[misc]
         **kwargs: See keras.layers.LSTM.
 
     Raises:
-        ValueError: The activation is another one.
+        TypeError: `units` is not an int, or `partials_dtype` not a dtype.
+        ValueError: The activation is another one, or `units` is less than 1.
     """
 
 
@@ -136,5 +142,6 @@ class GRU(_Popnn, keras.layers.GRU):  # type: ignore[misc]
         **kwargs: See keras.layers.GRU.
 
     Raises:
-        ValueError: The activation is another one.
+        TypeError: `units` is not an int, or `partials_dtype` not a dtype.
+        ValueError: The activation is another one, or `units` is less than 1.
     """

@@ -7,7 +7,7 @@ import contextlib
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from ipufeed.checks import as_int32, as_tensor
+from ipufeed.checks import as_int, as_int32, as_tensor, dtype_or_none
 from ipufeed.device.program.outside_compilation import (
     current_program,
     outside_compilation_scope,
@@ -39,6 +39,7 @@ def ctc_loss_v2(
         [batch]. It is computed in float32.
 
     Raises:
+        TypeError: `out_dtype` is not a dtype of floats, or the blank index not an int.
         ValueError: `out_dtype` is float16 for float32 logits, or the blank index is not
             a class.
         tf.errors.InvalidArgumentError: Unequal batch sizes, or lengths that are not of
@@ -107,6 +108,7 @@ def ctc_beam_search_decoder(
         undefined.
 
     Raises:
+        TypeError: A width, number or index is not an int.
         ValueError: A blank index that is not a class, more paths than `beam_width`, or an
             unknown number of classes.
     """
@@ -120,7 +122,9 @@ def ctc_beam_search_decoder(
                 "The number of classes, the last dimension of the logits, must be known "
                 f"for the beam search, got the shape {logits.shape}: use set_shape()."
             )
-        _check_blank(blank_index, classes)
+        blank_index = _as_blank(blank_index, classes)
+        beam_width = as_int("beam_width", beam_width)
+        top_paths = as_int("top_paths", top_paths)
         if not 1 <= top_paths <= beam_width:
             raise ValueError(
                 f"top_paths must be in 1 to beam_width ({beam_width}), got {top_paths}."
@@ -213,13 +217,21 @@ def _loss(
             as_int32("label_length", label_length),
             as_int32(f"{called.removesuffix('s')}_length", logit_length),
         ]
-        dtype = tf.as_dtype(out_dtype or logits.dtype)
+        dtype = logits.dtype if out_dtype is None else dtype_or_none(out_dtype)
+        if dtype is None or not dtype.is_floating:
+            raise TypeError(
+                "`out_dtype` must be tf.float16, tf.float32 or None for that of "
+                f"`{called}`, got {type(out_dtype).__name__} {out_dtype!r}, with "
+                f"`{called}` of {logits.dtype.name}."
+            )
         if dtype == tf.float16 and logits.dtype == tf.float32:
             raise ValueError(
                 f"out_dtype cannot be float16 when dtype of {called} is float32."
             )
         _check_batch(labels, logits, lengths, called)
-        _check_blank(blank_index, tf.compat.dimension_value(logits.shape[-1]))
+        blank_index = _as_blank(
+            blank_index, tf.compat.dimension_value(logits.shape[-1])
+        )
         loss = tf.nn.ctc_loss(
             labels,
             tf.cast(logits, tf.float32),
@@ -229,13 +241,15 @@ def _loss(
         return tf.cast(loss, dtype)
 
 
-def _check_blank(blank_index: int, classes: int | None) -> None:
+def _as_blank(blank_index: int, classes: int | None) -> int:
+    blank_index = as_int("blank_index", blank_index)
     # An index beyond the classes is never found, and the loss is a plausible number.
     if classes is not None and not -classes <= blank_index < classes:
         raise ValueError(
             f"blank_index must be in {-classes} to {classes - 1} for {classes} classes, "
             f"got {blank_index}."
         )
+    return blank_index
 
 
 def _check_batch(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipufeed.checks import as_int, as_tensor
+from ipufeed.checks import as_int, as_tensor, dtype_or_none
 from ipufeed.ops.quarter import codes
 from ipufeed.tf_types import DType, NestFunction, Shape, Tensor, TensorLike
 
@@ -159,8 +159,13 @@ def convert_from_f8(
         name: The op's name.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: It is neither, or `dtype` is not a dtype.
     """
+    to = dtype_or_none(dtype)
+    if to is None:
+        raise TypeError(
+            f"`dtype` must be a tf.DType or its name, got {type(dtype).__name__} {dtype!r}."
+        )
     is_pair = isinstance(packed_input, (list, tuple)) and len(packed_input) == 2
     if not is_pair and not isinstance(packed_input, QuarterTensor):
         raise TypeError(
@@ -169,7 +174,7 @@ def convert_from_f8(
         )
     data, metadata = packed_input
     with tf.name_scope(name or "convert_from_f8"):
-        return tf.cast(codes.decode(data, metadata), dtype)
+        return tf.cast(codes.decode(data, metadata), to)
 
 
 def canonicalise_input(
@@ -245,16 +250,28 @@ def _convolution(
     dilations: Any,
     name: str,
 ) -> Tensor:
+    if data_format is not None and not isinstance(data_format, str):
+        raise TypeError(
+            f"`data_format` must be a str, got {type(data_format).__name__} "
+            f"{data_format!r}."
+        )
     with tf.name_scope(name):
         result = function(
             _numbers(inputs),
             _numbers(filters),
-            strides,
+            _steps("strides", strides),
             padding,
             data_format=data_format,
-            dilations=dilations,
+            dilations=None if dilations is None else _steps("dilations", dilations),
         )
         return tf.cast(result, tf.float16)
+
+
+def _steps(name: str, value: object) -> int | list[int]:
+    """Returns strides or dilations: TensorFlow takes 1.5 for 1, and a text's bytes."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [as_int(name, each) for each in value]
+    return as_int(name, value, " or a list of them")
 
 
 def f8_conv_1d(

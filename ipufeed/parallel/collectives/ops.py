@@ -386,8 +386,8 @@ def _dimension(axis: int, rank: int, what: str) -> int:
     """Checks a dimension; returns it counted from 0 (a negative one is from the end).
 
     Raises:
-        ValueError: It is out of range.
+        ValueError: It is not an int, or out of range.
     """
-    if not -rank <= axis < rank:
-        raise ValueError(f"`{what}` must be in [{-rank}, {rank}), got {axis}.")
+    if not is_int(axis) or not -rank <= axis < rank:
+        raise ValueError(f"`{what}` must be an int in [{-rank}, {rank}), got {axis!r}.")
     return axis % rank

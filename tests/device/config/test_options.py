@@ -104,6 +104,10 @@ def test_arguments_may_be_given_by_position():
             {"profiling": True, "profile_execution": "yes"},
             "`profile_execution` must be True, False, or an ExecutionProfileType",
         ),
+        (
+            {"profile_execution": []},
+            r"`profile_execution` must be True, False, or an .* got \[\]",
+        ),
     ],
 )
 def test_profiling_options_must_fit(arguments, message):
@@ -128,6 +132,8 @@ def test_an_unknown_scheduler_is_refused():
         ValueError, match=r"must be one of '', .*'ShortestPath', got 'X'"
     ):
         create_ipu_config(scheduler_selection="X")
+    with pytest.raises(ValueError, match=r"must be one of '', .* got \['PostOrder'\]"):
+        create_ipu_config(scheduler_selection=["PostOrder"])
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ def test_what_is_set_after_compile_is_checked_by_the_call(strategy):
         ("validation_steps", 0, "a positive int, got 0.*all of the data"),
         ("validation_steps", "1", "an int or None, got str"),
         ("steps_per_epoch", 0, "a positive int, got 0"),
+        ("steps_per_epoch", float("nan"), "a positive int, got nan"),
+        ("steps_per_epoch", float("inf"), "a positive int, got inf"),
         ("steps_per_epoch", -1, "a positive int, got -1"),
         ("steps_per_epoch", 1.5, "a positive int, got 1.5"),
         ("steps_per_epoch", True, "an int or None, got bool"),
@@ -123,3 +125,15 @@ def test_whole_numbers_of_steps_may_be_floats(strategy, kind):
     history = model.fit(X, Y, np.int64(8), verbose=0, steps_per_epoch=len(X) / 8)
 
     assert np.isfinite(history.history["loss"]).all()
+
+
+@pytest.mark.parametrize("data", [[], (), {}], ids=["list", "tuple", "dict"])
+@pytest.mark.parametrize("call", ["fit", "evaluate", "predict"])
+def test_no_array_at_all_is_refused(strategy, kind, call, data):
+    """Keras 3 pops a size from an empty set."""
+    with strategy.scope():
+        model = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    words = f"`x` must be the data to read, got an empty {type(data).__name__}"
+    with pytest.raises(ValueError, match=words):
+        getattr(model, call)(data, verbose=0)
