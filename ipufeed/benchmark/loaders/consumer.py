@@ -217,7 +217,8 @@ class Consumer:
             if self._stop:
                 return False
             self.in_next = False
-            counts.starved_ns += came - self._begun_ns  # the first wait: see _first
+            if counts.elements:
+                counts.starved_ns += came - self._begun_ns
             enough = self._take(element, came)
             begun = self._begun_ns = _clock()
             if counts.elements > 1:
@@ -285,7 +286,7 @@ class Consumer:
         begun, began = _clock(), time.thread_time_ns()
         self._on_first()
         own_ns, self._own_cpu_ns = _clock() - begun, time.thread_time_ns() - began
-        counts.first_copy_ns, counts.starved_ns = counts.copy_ns, 0
+        counts.first_copy_ns = counts.copy_ns
         counts.requested_ns += own_ns
         counts.created_ns += own_ns
         counts.last_ns += own_ns

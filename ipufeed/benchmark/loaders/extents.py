@@ -37,7 +37,8 @@ def _form_of_dict(part: dict[Any, Element]) -> Form:
 def _form_of_series(part: list[Element] | tuple[Element, ...]) -> Form:
     if type(part) is list and is_numbers(part):
         return len(part)
-    return "series", [_form_of[type(each)](each) for each in part]  # type: ignore[misc]
+    # A list with None in it is a column, a tuple is not.
+    return type(part), [_form_of[type(each)](each) for each in part]  # type: ignore[misc]
 
 
 _shape_and_dtype = operator.attrgetter("shape", "dtype")

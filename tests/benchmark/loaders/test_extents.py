@@ -118,6 +118,14 @@ def test_a_list_of_two_arrays_is_two_samples_and_a_dict_is_none():
     assert not several.same_leading_dimension
 
 
+def test_a_list_with_none_is_a_column_and_a_tuple_is_none():
+    several = Extents(Rows())
+
+    assert several.of((LABEL[:2], [1, None])) == (16, 2)
+    assert several.of((LABEL[:2], (1, None))) == (16, 0)
+    assert not several.same_leading_dimension
+
+
 @pytest.mark.parametrize("elements", ["dense", "sparse"])
 def test_a_sparse_tensor_is_not_like_a_dense_one(elements):
     torch = pytest.importorskip("torch")

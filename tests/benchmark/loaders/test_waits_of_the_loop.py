@@ -75,6 +75,17 @@ def test_so_is_one_before_a_failure(monkeypatch):
     assert counts.starved_ns == counts.finished_ns - counts.first_ns == 20 + 500
 
 
+def test_a_first_element_that_is_not_counted_leaves_no_wait(monkeypatch):
+    def fail(extents, element):
+        raise RecursionError
+
+    monkeypatch.setattr(Extents, "of", fail)
+    counts = Loader(monkeypatch, [10, 20]).counts()
+
+    assert isinstance(counts.failure, RecursionError)
+    assert counts.elements == counts.starved_ns == 0
+
+
 def test_to_end_a_pass_and_to_begin_the_next_one_are_waits(monkeypatch):
     loader = Loader(monkeypatch, [10, 20], end=100, close=2000, open_=30_000)
     counts = loader.counts(passes=2)
