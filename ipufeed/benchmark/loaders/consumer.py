@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ipufeed.benchmark.loaders.extents import Extents
-from ipufeed.benchmark.loaders.leaves import Copies, Element, leaves_of
+from ipufeed.benchmark.loaders.leaves import Copies, Element, Leaf, leaves_of
 from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.interruptible import POLL_S, run_interruptibly
 
@@ -206,7 +206,7 @@ class Consumer:
 
     def _take_all(self, iterator: Iterator[Element]) -> bool:
         """The loop over a pass; whether the loader ended, not a limit."""
-        counts = self.counts
+        counts, stamps, extent_of = self.counts, self.counts.stamps, self._extents.of
         while True:
             self.in_next = True
             try:
@@ -219,32 +219,25 @@ class Consumer:
             self.in_next = False
             if counts.elements:
                 counts.starved_ns += came - self._begun_ns
-            enough = self._take(element, came)
+            due = came >= self._due_ns
+            enough = due and self._is_late(came)
+            if not enough:
+                leaves = self._copied(element) if self._copies else None
+                size, samples = extent_of(element, leaves)
+                counts.sample = element
+                counts.elements += 1
+                counts.bytes += size
+                counts.samples += samples
+                counts.last_ns = came
+                if len(stamps) < MOST_STAMPS:
+                    stamps.append(came)
+                if due or counts.elements == self._due_elements:
+                    enough = self._account(came)
             begun = self._begun_ns = _clock()
             if counts.elements > 1:
                 counts.blocked_ns += begun - came
             if enough:
                 return False
-
-    def _take(self, element: Element, came: int) -> bool:
-        """Counts an element; returns whether the limits are reached."""
-        counts = self.counts
-        due = came >= self._due_ns
-        if due and self._is_late(came):
-            return True
-        if self._copies is not None:
-            self._copy(element, self._copies)
-        size, samples = self._extents.of(element)
-        counts.sample = element
-        counts.elements += 1
-        counts.bytes += size
-        counts.samples += samples
-        counts.last_ns = came
-        if len(counts.stamps) < MOST_STAMPS:
-            counts.stamps.append(came)
-        if due or counts.elements == self._due_elements:
-            return self._account(came)
-        return False
 
     def _is_late(self, came: int) -> bool:
         """Whether an element came after the deadline, and is not a part of the run.
@@ -296,11 +289,15 @@ class Consumer:
         self._mark(counts.first_ns)
         counts.steady_ns = _clock()
 
-    def _copy(self, element: Element, copies: Copies) -> None:
+    def _copied(self, element: Element) -> list[Leaf]:
+        """Copies an element's leaves, and returns them."""
+        assert self._copies is not None
+        leaves = leaves_of(element)
         begun = _clock()
-        for leaf in leaves_of(element):
-            copies.copy(leaf)
+        for leaf in leaves:
+            self._copies.copy(leaf)
         self.counts.copy_ns += _clock() - begun
+        return leaves
 
     def _mark(self, at_ns: int) -> None:
         counts = self.counts

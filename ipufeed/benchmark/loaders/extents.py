@@ -78,27 +78,34 @@ class Extents:
         self._known = (0, 0)
         self._compares = True
 
-    def of(self, element: Element) -> tuple[int, int]:
-        """Returns the element's bytes, and its samples or 0."""
+    def of(self, element: Element, leaves: list[Leaf] | None = None) -> tuple[int, int]:
+        """Returns the element's bytes, and its samples or 0.
+
+        Args:
+            element: The element.
+            leaves: Its leaves, if they are known: to find those of a table takes long.
+        """
         if not self._compares:
-            return self._added_up(element)
+            return self._added_up(element, leaves)
         form = _form_if_any(element)
         if form is not None and form == self._form:
             return self._known
         opaque = self.opaque
-        self._known = self._added_up(element)
-        _add_classes(element)
+        leaves = leaves_of(element) if leaves is None else leaves
+        self._known = self._added_up(element, leaves)
+        _add_classes(leaves)
         is_known = self.opaque == opaque and not self._rows.searches
         self._form = _form_if_any(element) if is_known else None
         # To compare is lost on a loader of texts, tables or objects.
         self._compares = self._form is not None
         return self._known
 
-    def _added_up(self, element: Element) -> tuple[int, int]:
+    def _added_up(self, element: Element, leaves: list[Leaf] | None) -> tuple[int, int]:
+        leaves = leaves_of(element) if leaves is None else leaves
         size = 0
         samples: int | None = None
         alike = True
-        for number, leaf in enumerate(leaves_of(element)):
+        for number, leaf in enumerate(leaves):
             extent, leading = extent_of(leaf)
             if extent is None:
                 self.opaque += 1
@@ -124,9 +131,9 @@ def _form_if_any(element: Element) -> Form | None:
         return None
 
 
-def _add_classes(element: Element) -> None:
-    """Adds the classes of an element's leaves to those with a form, or without."""
-    for leaf in leaves_of(element):
+def _add_classes(leaves: list[Leaf]) -> None:
+    """Adds the classes of leaves to those with a form, or without."""
+    for leaf in leaves:
         kind = type(leaf)
         if kind not in _form_of:
             package = package_of(leaf)

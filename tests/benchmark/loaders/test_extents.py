@@ -1,5 +1,6 @@
 """Bytes and samples of elements that are like the one before, and of others."""
 
+import contextlib
 import copy
 import random
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from ipufeed.benchmark.loaders import extents
+from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 from ipufeed.benchmark.loaders.extents import Extents
 from ipufeed.benchmark.loaders.rows import Rows
 
@@ -99,6 +101,38 @@ def test_an_element_like_the_one_before_is_not_added_up_again(
     several.of(other)
 
     assert len(added_up) > leaves
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_the_parts_of_an_element_are_read_once(copied):
+    class Archive:
+        """Reads an array for each request, as a file of several arrays does."""
+
+        def __init__(self):
+            self.arrays, self.reads = {"image": IMAGE, "label": LABEL}, 0
+
+        def keys(self):
+            return self.arrays.keys()
+
+        def __getitem__(self, key):
+            self.reads += 1
+            return self.arrays[key]
+
+    archives = [Archive() for _ in range(3)]
+    limits = Limits(
+        epochs=0,
+        elements_per_epoch=0,
+        epoch_ns=10**9,
+        seconds_ns=0,
+        passes=1,
+        epoch_per_pass=False,
+        copy=copied,
+    )
+    consumer = Consumer(lambda: contextlib.nullcontext(iter(archives)), limits)
+    consumer.run()
+
+    assert consumer.counts.bytes == 3 * 64
+    assert [archive.reads for archive in archives] == [2] * 3
 
 
 def test_arrays_of_numpy_differ_by_shape_and_dtype():

@@ -76,7 +76,7 @@ def test_so_is_one_before_a_failure(monkeypatch):
 
 
 def test_a_first_element_that_is_not_counted_leaves_no_wait(monkeypatch):
-    def fail(extents, element):
+    def fail(extents, element, leaves):
         raise RecursionError
 
     monkeypatch.setattr(Extents, "of", fail)
@@ -99,7 +99,7 @@ def test_to_end_a_pass_and_to_begin_the_next_one_are_waits(monkeypatch):
 def test_waits_and_work_are_all_of_the_time(monkeypatch, passes):
     loader = Loader(monkeypatch, [10, 20, 30], end=5, close=7)
 
-    def measure(extents, element):
+    def measure(extents, element, leaves):
         loader.now += 4
         return 8, 1
 
