@@ -107,7 +107,7 @@ def _check(inputs: Tensor, function: str, what: str) -> None:
 
 def _as_levels(levels: TensorLike) -> Tensor:
     tensor = as_tensor("levels", levels)
-    if tensor.shape.rank != 1:
+    if tensor.shape.rank not in (None, 1):
         raise ValueError(
             f"`levels` must have one dimension, got the shape {tensor.shape}."
         )

@@ -118,3 +118,11 @@ def test_a_string_of_a_compiled_program_is_an_error_with_the_remedy(place):
         ) as found:
             session.run(result)
     assert "outside_compilation_scope" not in found.value.message
+
+
+def test_levels_may_have_a_rank_that_is_not_known_yet():
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)])
+    def count(levels):
+        return histogram(tf.constant([1.0, 2.0, 3.0]), levels)
+
+    np.testing.assert_array_equal(count([1.5, 2.5]), [1, 1, 1])
