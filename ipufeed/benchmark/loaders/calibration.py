@@ -41,13 +41,7 @@ def calibrate(
 ) -> LoopCost | None:
     """Measures the cost of the loop by repeating one element; None without two of them."""
     limits = Limits(
-        epochs=0,
-        elements_per_epoch=0,
-        epoch_ns=round(interval_s * 1e9),
-        seconds_ns=round(seconds * 1e9),
-        passes=1,
-        epoch_per_pass=False,
-        copy=copy,
+        epoch_ns=round(interval_s * 1e9), seconds_ns=round(seconds * 1e9), copy=copy
     )
     consumer = Consumer(
         lambda: contextlib.nullcontext(itertools.repeat(element)), limits, rows

@@ -41,6 +41,8 @@ _clock = time.monotonic_ns
 class Limits:
     """Bounds of the run and length of an epoch; as the attributes of the native op.
 
+    The defaults are one pass, all of it.
+
     Attributes:
         epochs: Stop after this many, 0 for no bound.
         elements_per_epoch: 0: an epoch is a pass (`epoch_per_pass`) or `epoch_ns` long.
@@ -51,13 +53,13 @@ class Limits:
         copy: Whether elements are copied.
     """
 
-    epochs: int
-    elements_per_epoch: int
-    epoch_ns: int
-    seconds_ns: int
-    passes: int
-    epoch_per_pass: bool
-    copy: bool
+    epochs: int = 0
+    elements_per_epoch: int = 0
+    epoch_ns: int = 10**9
+    seconds_ns: int = 0
+    passes: int = 1
+    epoch_per_pass: bool = False
+    copy: bool = False
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ these also execute calls.
 
 from __future__ import annotations
 
+import abc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -114,7 +115,7 @@ class Node:
     training: bool | None = None
 
 
-class CallFinder:
+class CallFinder(abc.ABC):
     """Finds the calls of one model; each Keras has a subclass.
 
     Attributes:
@@ -129,9 +130,9 @@ class CallFinder:
         self._numbers = itertools.count()
         self._makers: dict[int, KerasLayer] = {}  # the operation that made a slot
 
+    @abc.abstractmethod
     def nodes(self, model: KerasModel) -> Iterator[Node]:
         """Yields the nodes of a functional model, in Keras's order."""
-        raise NotImplementedError
 
     def calls(self, model: KerasModel) -> tuple[list[Call], list[int], list[int]]:
         """Returns the calls of a model, and the slots of its inputs and its outputs."""

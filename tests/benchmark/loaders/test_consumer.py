@@ -14,21 +14,12 @@ from ipufeed.benchmark.loaders.consumer import Consumer, Limits, consume
 from ipufeed.benchmark.loaders.failure import place_of
 
 ELEMENT = (np.zeros((4, 3), np.float32), np.zeros(4, np.int32))  # 64 bytes, 4 samples
-LIMITS = {
-    "epochs": 0,
-    "elements_per_epoch": 0,
-    "epoch_ns": 10**9,
-    "seconds_ns": 0,
-    "passes": 1,
-    "epoch_per_pass": False,
-    "copy": True,
-}
 
 
 def run(source, **limits):
     """The counts of a consumer that ran on this thread."""
     consumer = Consumer(
-        lambda: contextlib.nullcontext(iter(source)), Limits(**{**LIMITS, **limits})
+        lambda: contextlib.nullcontext(iter(source)), Limits(**{"copy": True, **limits})
     )
     consumer.run()
     consumer.finish()
@@ -138,7 +129,7 @@ def test_a_loader_that_cannot_be_started_is_a_failure():
         raise ValueError("no files")
         yield
 
-    consumer = Consumer(failing, Limits(**LIMITS))
+    consumer = Consumer(failing, Limits(copy=True))
     consumer.run()
     consumer.finish()
 
@@ -169,9 +160,7 @@ def test_a_pass_is_closed_when_a_limit_ends_it():
         with contextlib.closing(endless()) as elements:
             yield elements
 
-    consumer = Consumer(
-        open_pass, Limits(**{**LIMITS, "epochs": 1, "elements_per_epoch": 3})
-    )
+    consumer = Consumer(open_pass, Limits(epochs=1, elements_per_epoch=3, copy=True))
     consumer.run()
 
     assert closed == [True]
@@ -197,7 +186,7 @@ def slow(clock):
 
 
 def test_waiting_is_the_time_within_next(monkeypatch, clock):
-    consumer = Consumer(lambda: slow(clock), Limits(**LIMITS))
+    consumer = Consumer(lambda: slow(clock), Limits(copy=True))
     real = consumer._copies.copy
 
     def copy(leaf):
@@ -222,7 +211,7 @@ def test_what_begins_at_the_first_element_is_in_no_figure(clock):
     def begin():
         clock[0] += 7_000_000
 
-    consumer = Consumer(lambda: slow(clock), Limits(**LIMITS))
+    consumer = Consumer(lambda: slow(clock), Limits(copy=True))
     consumer.run(begin)
     consumer.finish()
     counts = consumer.counts
@@ -246,7 +235,7 @@ def test_how_long_a_loader_takes_to_stop_is_not_a_part_of_the_run(clock):
         clock[0] += 500_000_000
         yield ELEMENT
 
-    consumer = Consumer(lambda: contextlib.nullcontext(elements()), Limits(**LIMITS))
+    consumer = Consumer(lambda: contextlib.nullcontext(elements()), Limits(copy=True))
     consumer.run()
     consumer.finish()
 
@@ -266,7 +255,7 @@ def test_a_pass_that_hangs_has_not_ended_with_the_one_before(clock):
             consumer.finish()  # by the caller's thread, at the deadline
 
     consumer = Consumer(
-        lambda: contextlib.nullcontext(elements()), Limits(**{**LIMITS, "passes": 2})
+        lambda: contextlib.nullcontext(elements()), Limits(passes=2, copy=True)
     )
     consumer.run()
 
@@ -286,7 +275,7 @@ def test_the_deadline_ends_a_loader_that_hangs():
     looks = []
     consumer, interruption = consume(
         lambda: contextlib.nullcontext(hanging()),
-        Limits(**{**LIMITS, "seconds_ns": 20_000_000}),
+        Limits(seconds_ns=20_000_000, copy=True),
         lambda: None,
         lambda counts: looks.append(counts.elements),
     )
@@ -307,7 +296,7 @@ def test_an_interruption_keeps_what_was_counted():
 
     consumer, interruption = consume(
         lambda: contextlib.nullcontext(itertools.repeat(ELEMENT)),
-        Limits(**LIMITS),
+        Limits(copy=True),
         lambda: None,
         interrupt,
     )

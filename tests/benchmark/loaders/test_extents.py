@@ -119,16 +119,9 @@ def test_the_parts_of_an_element_are_read_once(copied):
             return self.arrays[key]
 
     archives = [Archive() for _ in range(3)]
-    limits = Limits(
-        epochs=0,
-        elements_per_epoch=0,
-        epoch_ns=10**9,
-        seconds_ns=0,
-        passes=1,
-        epoch_per_pass=False,
-        copy=copied,
+    consumer = Consumer(
+        lambda: contextlib.nullcontext(iter(archives)), Limits(copy=copied)
     )
-    consumer = Consumer(lambda: contextlib.nullcontext(iter(archives)), limits)
     consumer.run()
 
     assert consumer.counts.bytes == 3 * 64

@@ -9,16 +9,6 @@ from ipufeed.benchmark.loaders import consumer as consumers
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 from ipufeed.benchmark.loaders.extents import Extents
 
-LIMITS = Limits(
-    epochs=0,
-    elements_per_epoch=0,
-    epoch_ns=10**9,
-    seconds_ns=0,
-    passes=1,
-    epoch_per_pass=False,
-    copy=False,
-)
-
 
 class Loader:
     """Takes stated times, of a clock that stands still otherwise.
@@ -51,8 +41,7 @@ class Loader:
             raise self.failure
 
     def counts(self, passes=1, **limits):
-        limits = Limits(**{**vars(LIMITS), "passes": passes, **limits})
-        consumer = Consumer(self.one_pass, limits)
+        consumer = Consumer(self.one_pass, Limits(passes=passes, **limits))
         consumer.run()
         consumer.finish()
         return consumer.counts
@@ -161,7 +150,7 @@ def test_cpu_time_is_known_while_the_loader_has_not_returned():
         waits.set()
         goes_on.wait()
 
-    consumer = Consumer(lambda: contextlib.nullcontext(elements()), LIMITS)
+    consumer = Consumer(lambda: contextlib.nullcontext(elements()), Limits())
     thread = threading.Thread(target=consumer.run)
     thread.start()
     try:
