@@ -2,12 +2,15 @@
 
 With the same element again, and with arrays that the loader makes for each element, as
 NumPy's and (where they are installed) Torch's and JAX's: neither these nor the loop's own
-code and data are in the CPU's caches then. To make one array of JAX takes far longer than
-the loop, and a virtual CPU changes its speed within a second: a bare and a counted pass
-take some hundredths of one, the other one is first in each next pair, and there are many.
+code and data are in the CPU's caches then. An array of JAX takes some hundred times as long
+as the loop to make, now more, now less: those are made before the pass, which makes arrays
+of NumPy in between. A virtual CPU changes its speed within a second: a bare and a counted
+pass take some hundredths of one, the other one is first in each next pair, and there are
+many.
 """
 
 import contextlib
+import gc
 import importlib.util
 import itertools
 import time
@@ -77,7 +80,8 @@ def _new_arrays() -> dict[str, Elements]:
         import jax
 
         def of_jax(count: int) -> Iterator[Any]:
-            return (jax.device_put(element) for element in of_numpy(count))
+            made = [jax.device_put(element) for element in of_numpy(count)]
+            return (element for element, _ in zip(made, of_numpy(count), strict=True))
 
         found["JAX"] = of_jax
     return found
@@ -86,12 +90,22 @@ def _new_arrays() -> dict[str, Elements]:
 def above_bare(
     elements: Elements, count: int, copy: bool, counted_first: bool = False
 ) -> float:
-    """Microseconds per element above a bare `for`, which holds one until the next."""
-    if counted_first:
-        counted_s = _counted_s(elements, count, copy)
-        return (counted_s - _bare_s(elements, count)) / count * 1e6
-    bare_s = _bare_s(elements, count)
-    return (_counted_s(elements, count, copy) - bare_s) / count * 1e6
+    """Microseconds per element above a bare `for`, which holds one until the next.
+
+    Without collections of garbage, as `timeit` measures: all objects of a framework would
+    be looked through, in the one pass or in the other.
+    """
+    gc.disable()
+    try:
+        if counted_first:
+            counted_s = _counted_s(elements, count, copy)
+            bare_s = _bare_s(elements, count)
+        else:
+            bare_s = _bare_s(elements, count)
+            counted_s = _counted_s(elements, count, copy)
+    finally:
+        gc.enable()
+    return (counted_s - bare_s) / count * 1e6
 
 
 def _bare_s(elements: Elements, count: int) -> float:
