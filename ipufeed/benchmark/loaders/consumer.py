@@ -8,7 +8,7 @@ end of the run.
 
 The loop is Python, like that of a program that trains with such a loader. It holds the GIL
 while it counts, as do the loader's threads in this process: the loop's cost is measured
-afterwards by repeating the last element (calibration.py), and is in the result.
+afterwards by repeating an element (calibration.py), and is in the result.
 
 The loop runs on its own thread. The caller waits, reports progress, and returns at the
 deadline: a loader that hangs in native code cannot be stopped, and its thread stays.
@@ -92,7 +92,7 @@ class Counts:
     stamps: list[int] = field(default_factory=list)
     marks: list[tuple[int, ...]] = field(default_factory=list)
     failure: BaseException | None = None
-    sample: Element = None  # the last element
+    sample: Element = None  # of a pass, the largest; a pass may end with a part of one
 
 
 Open = Callable[[], contextlib.AbstractContextManager[Iterator[Element]]]
@@ -209,6 +209,7 @@ class Consumer:
     def _take_all(self, iterator: Iterator[Element]) -> bool:
         """The loop over a pass; whether the loader ended, not a limit."""
         counts, stamps, extent_of = self.counts, self.counts.stamps, self._extents.of
+        largest = 0
         while True:
             self.in_next = True
             try:
@@ -226,7 +227,8 @@ class Consumer:
             if not enough:
                 leaves = self._copied(element) if self._copies else None
                 size, samples = extent_of(element, leaves)
-                counts.sample = element
+                if size >= largest:
+                    largest, counts.sample = size, element
                 counts.elements += 1
                 counts.bytes += size
                 counts.samples += samples

@@ -42,6 +42,14 @@ def test_each_element_is_counted_and_stamped():
     assert counts.marks[-1][:3] == (counts.finished_ns, 5, 5 * 64)
 
 
+def test_the_sample_is_a_whole_batch_of_the_last_pass():
+    whole, part = np.zeros((4, 2), np.float32), np.zeros((1, 2), np.float32)
+
+    assert run([part, whole, part]).sample is whole
+    assert run([part, whole.copy(), whole]).sample is whole
+    assert run(["", None]).sample is None  # of those without bytes, the last
+
+
 @pytest.mark.parametrize(
     ("limits", "elements", "epochs"),
     [
