@@ -251,8 +251,8 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         """See replication.refuse_replicas; traces `fn` only if there are several IPUs."""
         if require_usable(self._device_ordinal).num_ipus == 1:
             return
-        with tf.device(self._ipu_device):
-            traced = fn.get_concrete_function(*args, **(kwargs or {}))
+        # A trace is that of the run only if it is in a replica of the strategy, too.
+        traced = super().run(fn.get_concrete_function, args, kwargs)
         refuse_replicas(self._device_ordinal, traced.graph.get_operations())
 
 

@@ -1,5 +1,6 @@
 """A pipeline trains as the unsplit model does, whatever its schedule and its optimizer."""
 
+import contextlib
 import json
 import logging
 import sys
@@ -11,7 +12,7 @@ import tensorflow as tf
 from models import Pipelined, Trained, assert_equal, unsplit, v1
 from replicated import configure, on
 
-from ipufeed.device.program import compiler
+from ipufeed.device.program import compiler, executor
 from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
@@ -67,6 +68,18 @@ def test_an_optimizer_may_be_made_while_the_program_is_traced(clean_system, opti
 
     expected = unsplit(OPTIMIZERS[optimizer], 2, 4, 3)
     assert_equal(Trained(losses, runs[-1].weights), expected)
+
+
+@pytest.mark.parametrize("in_scope", [False, True])
+def test_a_keras_optimizer_of_the_scope_trains_on_the_executor(clean_system, in_scope):
+    """Wherever the program is run: it is traced within a replica of the strategy."""
+    configure(2)
+    with executor.executor_scope("tensorflow"):
+        model = Pipelined(OPTIMIZERS["keras sgd"], 2, 4)
+        with model.strategy.scope() if in_scope else contextlib.nullcontext():
+            trained = model.train()
+
+    assert_equal(trained, unsplit(OPTIMIZERS["keras sgd"], 2, 4, 1))
 
 
 def test_the_program_of_each_ipu_has_a_name_of_its_own(clean_system, caplog):
