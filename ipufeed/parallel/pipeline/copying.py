@@ -35,6 +35,7 @@ class Copier:
         self.token = token
         self.keep_device = keep_device
         self.ops: dict[Operation, Operation] = {}
+        self._behind: dict[Operation, list[Operation]] = {}
         # Includes constants: TensorFlow captures small eager tensors as such, and makes
         # them arguments nevertheless.
         self.captured = {id(inside): outside for outside, inside in source.captures}
@@ -81,14 +82,14 @@ class Copier:
         """Creates the copy of an op with the given inputs."""
         graph = tf.compat.v1.get_default_graph()
         _add_functions(op, self.source, graph)
-        before = [self.ops[each] for each in op.control_inputs if each in self.ops]
+        before = {made: None for each in op.control_inputs for made in self.behind(each)}
         attributes = {
             name: value
             for name, value in op.node_def.attr.items()
             if name not in ("_class", "_output_shapes")
         }
         with contextlib.ExitStack() as scopes:
-            scopes.enter_context(ops.control_dependencies(before))
+            scopes.enter_context(ops.control_dependencies([*before]))
             scopes.enter_context(ops.colocate_with(None, ignore_existing=True))
             if not self.keep_device:
                 scopes.enter_context(ops.device(None))
@@ -100,6 +101,27 @@ class Copier:
                 op_def=op.op_def,
                 name=op.name,
             )
+
+    def behind(self, op: Operation) -> list[Operation]:
+        """Returns the copy of an op that others wait for, or the copies that it waits for.
+
+        An op without results that are used, such as the NoOp of `tf.group`, is not copied.
+        """
+        if op in self.ops:
+            return [self.ops[op]]
+        if op not in self._behind:
+            found: dict[Operation, None] = {}
+            seen, waiting = {op}, [op]
+            while waiting:
+                each = waiting.pop()
+                if each in self.ops or each in self._behind:
+                    found |= dict.fromkeys(self.behind(each))
+                    continue
+                above = {*(tensor.op for tensor in each.inputs), *each.control_inputs}
+                waiting += above - seen
+                seen |= above
+            self._behind[op] = list(found)
+        return self._behind[op]
 
 
 def _add_functions(op: Operation, source: FuncGraph, target: FuncGraph) -> None:

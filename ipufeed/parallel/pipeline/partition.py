@@ -226,10 +226,11 @@ def walk(
         return True
 
     wanted = [tensor.op for tensor in asked.values() if not note(tensor)]
-    # In the order of construction, which alone orders some ops.
+    # In the order of construction, which alone orders some ops, and in which an op comes
+    # after those that it waits for. (A loop gets further inputs when its gradient is made.)
     places = {op: place for place, op in enumerate(traced.graph.get_operations())}
-    starts = sorted({*roots, *wanted}, key=places.__getitem__)
-    part.ops = in_order(starts, needs)
+    members = in_order({*roots, *wanted}, needs)
+    part.ops = in_order(sorted(members, key=places.__getitem__), needs)
     part.incoming = {
         source: sorted(tensors.values(), key=lambda each: places[each.op])
         for source, tensors in incoming.items()

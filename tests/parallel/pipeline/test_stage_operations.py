@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from replicated import configure
+from styles import CASES, entered
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.strategy import IPUStrategy
@@ -231,3 +233,54 @@ def test_a_stage_computes_and_trains_as_xla_alone(kind):
     np.testing.assert_allclose(
         start - weights.numpy(), gradient, rtol=1e-3, atol=1e-3 * np.abs(gradient).max()
     )
+
+
+def behind(operation):
+    with tf.control_dependencies([operation]):
+        return tf.no_op()
+
+
+# What waits for a read or an assignment; none of it has a result that is used.
+WAITING = {
+    "itself": lambda x, done: done,
+    "group": lambda x, done: tf.group(done, x),
+    "groups": lambda x, done: tf.group(behind(behind(done)), tf.no_op()),
+    "result": lambda x, done: tf.negative(done),
+}
+
+
+@pytest.mark.parametrize(("style", "executor"), CASES)
+@pytest.mark.parametrize("kind", WAITING)
+def test_an_operation_of_a_stage_waits_for_what_it_is_to_wait_for(
+    clean_system, style, executor, kind
+):
+    """Also where what it waits for is not an operation of the stage's results."""
+    configure(2)
+    with entered(style, executor) as program:
+        count = program.variable(0.0, "count")
+        infeed = program.feed(lambda: tf.data.Dataset.from_tensors(1.0).repeat())
+        outfeed = IPUOutfeedQueue()
+
+        def second(x):
+            before = count.read_value()
+            with tf.control_dependencies([WAITING[kind](x, before)]):
+                done = tf.identity(count.assign_add(x))
+            with tf.control_dependencies([WAITING[kind](x, done)]):
+                after = count.read_value()
+            return before + 0 * x, after
+
+        def net():
+            return pipeline(
+                [lambda x: x * 2, second],
+                gradient_accumulation_count=COUNT,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+            )
+
+        run = program.build(net)
+        results = outfeed.dequeue() if style != "function" else None
+        run()
+        before, after = program.read(results or outfeed.dequeue())
+
+    np.testing.assert_array_equal(before, [0, 2, 4, 6])
+    np.testing.assert_array_equal(after, [2, 4, 6, 8])
