@@ -35,8 +35,9 @@ _UTILS = (
         "set_ipu_connection_type set_ipu_model_options set_matmul_options "
         "set_norm_options set_optimization_options set_pooling_options "
         "set_recomputation_options set_report_options set_serialization_options "
-        "set_transfer_options",
+        "set_transfer_options set_verification_options",
     )
+    | _at("device.config.verification", "KeyId VerificationOptions")
     | _at("device.config.options_create", "create_ipu_config")
     | _at("device.system.system", "get_num_of_ipus_in_device")
     | _at("device.system.seeds", "reset_ipu_seed")
@@ -46,7 +47,7 @@ _UTILS = (
     | _at("programs.exporting", "export_dataset_to_file export_inputs_to_file")
     | _at(
         "programs.event_traces",
-        "extract_all_events extract_all_strings_from_event_trace "
+        "extract_all_events extract_all_io_events extract_all_strings_from_event_trace "
         "extract_all_types_from_event_trace extract_compile_reports "
         "extract_execute_reports extract_graph_reports extract_poplar_serialized_graphs",
     )

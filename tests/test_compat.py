@@ -76,6 +76,7 @@ USED = {
         "set_recomputation_options set_optimization_options "
         "set_floating_point_behaviour_options set_io_tile_options "
         "set_serialization_options set_transfer_options set_gcl_options "
+        "set_verification_options VerificationOptions KeyId extract_all_io_events "
         "move_variable_initialization_to_cpu"
     ),
 }

@@ -329,15 +329,15 @@ def print_pipeline_stage_assignment_summary(
 def export_for_ipu_serving(
     state: ModelState, model: KerasModel, *_: object, **__: object
 ) -> None:
-    """Not supported: the simulated IPU is without a serving runtime.
+    """Refused, as `serving.export_keras` is: a function exports the model.
 
     Raises:
         NotImplementedError: Always, with what to use.
     """
     raise NotImplementedError(
-        "`export_for_ipu_serving` writes an executable for the hardware's serving runtime, "
-        "which a simulated IPU does not have. `model.export(path)` of a model that was "
-        "loaded outside of the strategy's scope writes a SavedModel for TensorFlow Serving."
+        "export_for_ipu_serving does not work here: use "
+        "serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
+        "model is a function of its input."
     )
 
 

@@ -40,6 +40,11 @@ def extract_all_events(events: Iterable[Any]) -> list[Any]:
     return _check("extract_all_events", events)
 
 
+def extract_all_io_events(events: Iterable[Any]) -> list[Any]:
+    """Returns no events. See extract_all_strings_from_event_trace."""
+    return _check("extract_all_io_events", events)
+
+
 def extract_compile_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
     """Returns no reports. See extract_all_strings_from_event_trace."""
     return _check("extract_compile_reports", events)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ipufeed.device.config import options, options_create
 from ipufeed.device.config.config import IPUConfig
+from ipufeed.device.config.verification import VerificationOptions
 from ipufeed.device.program import scopes
 from ipufeed.device.program.shard_queries import automatic_sharding
 from ipufeed.device.program.strategy import IPUStrategy
@@ -135,6 +136,7 @@ OLDER = {
         for name in ("report_options", "graph_options", "execution_options")
     },
     "set_transfer_options": {"use_verified_transfers": True},
+    "set_verification_options": {"verification_options": VerificationOptions()},
 }
 # What an option needs in addition.
 WITH = {

@@ -124,7 +124,12 @@ def test_reports_are_extracted_from_a_trace_without_events(caplog):
         assert session.run(summary_ops.get_ipu_reports()).size == 0
     assert v1.Summary.FromString(summary).value[0].tag == "reports"
     assert utils.extract_all_strings_from_event_trace(events) == ""
-    lists = ("all_events", "all_types_from_event_trace", "compile_reports")
+    lists = (
+        "all_events",
+        "all_io_events",
+        "all_types_from_event_trace",
+        "compile_reports",
+    )
     for what in (
         *lists,
         "execute_reports",

@@ -53,6 +53,19 @@ def test_both_loops_take_the_same_counts(loop, name):
         loop(-1)
 
 
+@pytest.mark.parametrize("count", [1.5, "3", "a", True, [3]])
+@pytest.mark.parametrize(
+    ("loop", "name"), [(repeat, "n"), (bounded, "maximum_iterations")]
+)
+def test_a_graph_refuses_the_same_counts(loop, name, count):
+    """Also what Python's int() would take, or would refuse with words of its own."""
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(TypeError, match=f"`{name}` must be an int, or .*, got"),
+    ):
+        loop(count)
+
+
 def run(inputs):
     program = tf.function(
         lambda: loops.repeat(2, lambda x: x, inputs), jit_compile=True

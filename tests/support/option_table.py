@@ -574,6 +574,7 @@ PARAMETERS = {
     "sources.parquet": "files columns batch_size drop_remainder nulls shard parallel",
     "sources.synthetic": "spec dtype elements seconds seed",
     "sources.tfrecord": "files shard parallel check compression",
+    "utils.KeyId": "key start_id",
     "utils.auto_select_ipus": "opts num_ipus",
     "utils.create_ipu_config": (
         "profiling:warns enable_ipu_events:warns use_poplar_text_report:warns "
@@ -595,6 +596,7 @@ PARAMETERS = {
     ),
     "utils.export_inputs_to_file": "inputs output_filename feed_dict",
     "utils.extract_all_events": "events",
+    "utils.extract_all_io_events": "events",
     "utils.extract_all_strings_from_event_trace": "events",
     "utils.extract_all_types_from_event_trace": "events",
     "utils.extract_compile_reports": "events",
@@ -647,6 +649,7 @@ PARAMETERS = {
     ),
     "utils.set_serialization_options": "opts output_folder",
     "utils.set_transfer_options": "opts use_verified_transfers:warns",
+    "utils.set_verification_options": "opts verification_options:warns",
     "utils.use_synthetic_data_for": "synthetic_data_category",
     "vertex_edsl.BinaryExpr": "op lhs rhs",
     "vertex_edsl.BinaryExpr.lower": "source",

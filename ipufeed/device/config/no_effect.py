@@ -175,7 +175,10 @@ RECORDED: dict[str, str] = {
     ),
     "disable_graph_convolution_caching": _CODE,
     "retain_control_dependencies": _CODE,
-    "use_verified_transfers": "a simulated transfer cannot go wrong",
+    **dict.fromkeys(
+        ("use_verified_transfers", "verification_options"),
+        "a simulated transfer cannot go wrong",
+    ),
     "allow_stateful_recompute": "results of stateful operations are always kept",
 }
 

@@ -29,6 +29,7 @@ from ipufeed.device.config.options_object import (
     as_options,
     require_type,
 )
+from ipufeed.device.config.verification import VerificationOptions
 from ipufeed.device.flags.flags import running_on_ipu_model
 from ipufeed.errors import ConfigError
 
@@ -197,6 +198,23 @@ def set_transfer_options(
     )
     as_options(opts).recorded["use_verified_transfers"] = require_type(
         "use_verified_transfers", use_verified_transfers, bool
+    )
+    return opts
+
+
+def set_verification_options(
+    opts: IpuOptions, verification_options: VerificationOptions
+) -> IpuOptions:
+    """No effect, with a warning: a simulated transfer cannot go wrong.
+
+    Raises:
+        TypeError: `verification_options` is not a VerificationOptions.
+    """
+    as_options(opts).recorded["verification_options"] = require_type(
+        "verification_options", verification_options, VerificationOptions
+    )
+    warn_of_argument(
+        "set_verification_options", "verification_options", verification_options, None
     )
     return opts
 

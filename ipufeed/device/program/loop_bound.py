@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.python.eager import record
 from tensorflow.python.ops import gradients_util
 
-from ipufeed.checks import as_int
+from ipufeed.checks import as_int, is_int
 from ipufeed.once import once
 from ipufeed.queues.chain import host_number
 from ipufeed.tf_patches.changes import replace
@@ -43,10 +43,9 @@ class Bound:
         """Returns the bound of a Python integer; an empty one for a tensor or None."""
         if n is None or tf.is_tensor(n) or tf.executing_eagerly():
             return Bound()
-        n = int(n)
-        if not 0 <= n < 2**31:  # the error is raised elsewhere
+        if not is_int(n) or not 0 <= n < 2**31:  # the error is run_time_value's
             return Bound()
-        n = max(n, 1)  # XLA has no lists of no values
+        n = max(int(n), 1)  # XLA has no lists of no values
         in_function = tf.compat.v1.get_default_graph().building_function
         if not in_function and use_while_v1:
             return Bound(context=tf.constant(n, tf.int32, name="maximum_iterations"))

@@ -10,6 +10,7 @@ from ipufeed.device.config.config import (
     StochasticRoundingBehaviour,
 )
 from ipufeed.device.config.options_create import create_ipu_config
+from ipufeed.device.config.verification import KeyId, VerificationOptions
 from ipufeed.errors import ConfigError
 
 
@@ -251,12 +252,21 @@ def test_what_a_config_has_no_name_for_is_recorded():
     options.set_report_options(opts, {"a": "1"}, graph_options={"b": "2"})
     options.set_report_options(opts, {"c": "3"}, execution_options={"d": "4"})
     options.set_transfer_options(opts, use_verified_transfers=True)
+    keys = VerificationOptions()
+    keys.inputs.key = 1
+    keys.infeeds["images"].key, keys.infeeds["images"].start_id = 3, 0
+    options.set_verification_options(opts, keys)
 
     assert differences(opts) == {}
     assert opts.recorded["report_options"] == {"a": "1", "c": "3"}
     assert opts.recorded["graph_options"] == {"b": "2"}
     assert opts.recorded["execution_options"] == {"d": "4"}
     assert opts.recorded["use_verified_transfers"] is True
+    assert opts.recorded["verification_options"] is keys
+    assert keys.infeeds == {"images": KeyId(3, 0)}
+    assert (keys.outputs, keys.checkpoint_in) == (KeyId(), KeyId(0, 0))
+    with pytest.raises(TypeError, match="must be of type VerificationOptions, got 5"):
+        options.set_verification_options(opts, 5)
 
 
 def test_operations_are_placed_on_io_tiles_that_there_are():

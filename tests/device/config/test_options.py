@@ -12,6 +12,7 @@ from ipufeed.device.config.config import (
     SelectionOrder,
 )
 from ipufeed.device.config.options_create import create_ipu_config
+from ipufeed.device.config.verification import VerificationOptions
 from ipufeed.errors import ConfigError
 
 # Where the older style's defaults differ from IPUConfig's.
@@ -165,6 +166,7 @@ def test_every_function_returns_the_options_it_was_given():
         "select_ipus": ([1],),
         "set_io_tile_options": (32,),
         "set_experimental_multi_replica_distribution_options": (2, 1),
+        "set_verification_options": (VerificationOptions(),),
     }
     homes = graphcore_names.MODULES["utils"]
     names = {name for name, home in homes.items() if home == options.__name__}
