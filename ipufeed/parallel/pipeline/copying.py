@@ -82,7 +82,9 @@ class Copier:
         """Creates the copy of an op with the given inputs."""
         graph = tf.compat.v1.get_default_graph()
         _add_functions(op, self.source, graph)
-        before = {made: None for each in op.control_inputs for made in self.behind(each)}
+        before = {
+            made: None for each in op.control_inputs for made in self.behind(each)
+        }
         attributes = {
             name: value
             for name, value in op.node_def.attr.items()
