@@ -279,14 +279,16 @@ def test_the_next_program_runs_after_one_that_failed():
 def test_closing_the_session_ends_a_pipeline_that_waits_for_data():
     """From another thread, while every stage waits."""
     with tf.Graph().as_default():
-        slow = sleeping(60.0).map(lambda i: tf.cast(i, tf.float32))
-        infeed, outfeed = IPUInfeedQueue(slow), IPUOutfeedQueue()
+        slow = tf.data.Dataset.range(6).concatenate(sleeping(60.0))
+        infeed = IPUInfeedQueue(slow.map(lambda i: tf.cast(i, tf.float32)))
+        outfeed = IPUOutfeedQueue()
         with ipu_scope("/device:IPU:0"):
             program = compiler.compile(
                 lambda: pipeline(STAGES, 6, infeed_queue=infeed, outfeed_queue=outfeed)
             )
         session = v1.Session()
         session.run(infeed.initializer)
+        session.run(program)  # compiles, however long that takes
         threading.Timer(1.0, session.close).start()
         start = time.monotonic()
         # The first stage's error has more than those that wait for it.
