@@ -417,11 +417,13 @@ TEST(a_stop_does_not_wait_for_detached_work) {
   {
     CancellationManager manager;
     Program program(&manager, 0);
+    const auto begun = std::make_shared<std::atomic<bool>>(false);
     std::thread canceller([&] {
-      for (int tries = 0; detached_work() == 0;) check::relax(&tries);
+      for (int tries = 0; !begun->load();) check::relax(&tries);
       manager.StartCancel();
     });
     const absl::Status status = run_detached(&program, "long work", [=] {
+      begun->store(true);
       for (int tries = 0; !goes_on->load();) check::relax(&tries);
       ended->store(true);
     });
