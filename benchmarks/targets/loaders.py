@@ -2,8 +2,8 @@
 
 With the same element again, and with arrays that the loader makes for each element, as
 NumPy's and (where they are installed) Torch's and JAX's: neither these nor the loop's own
-code and data are in the CPU's caches then. To make an array of JAX takes ten times as long
-as the loop, with a spread that is larger than the loop's cost: those are made before the
+code and data are in the CPU's caches then. To make an array of JAX takes longer
+than the loop, with a spread that is larger than the loop's cost: those are made before the
 pass, which makes arrays of NumPy in between. A virtual CPU changes its speed within a
 second: a bare and a counted pass take some hundredths of one, the order changes from one
 pair to the next, and there are many.

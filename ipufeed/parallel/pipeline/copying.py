@@ -83,7 +83,9 @@ class Copier:
         graph = tf.compat.v1.get_default_graph()
         _add_functions(op, self.source, graph)
         before = {
-            made: None for each in op.control_inputs for made in self.behind(each)
+            made: None
+            for each in op.control_inputs
+            for made in self._copies_behind(each)
         }
         attributes = {
             name: value
@@ -104,7 +106,7 @@ class Copier:
                 name=op.name,
             )
 
-    def behind(self, op: Operation) -> list[Operation]:
+    def _copies_behind(self, op: Operation) -> list[Operation]:
         """Returns the copy of an op that others wait for, or the copies that it waits for.
 
         An op without results that are used, such as the NoOp of `tf.group`, is not copied.
@@ -117,7 +119,7 @@ class Copier:
             while waiting:
                 each = waiting.pop()
                 if each in self.ops or each in self._behind:
-                    found |= dict.fromkeys(self.behind(each))
+                    found |= dict.fromkeys(self._copies_behind(each))
                     continue
                 above = {*(tensor.op for tensor in each.inputs), *each.control_inputs}
                 waiting += above - seen
