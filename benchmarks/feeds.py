@@ -5,10 +5,13 @@ one tensor again and again, without AUTOTUNE, whose hand-over between threads ta
 longer than all that is measured here.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+from benchmarks.iterate import bare
 
 
 def source(tensors: Any) -> Any:
@@ -83,7 +86,8 @@ class Trivial:
 
         zero = tf.zeros([])
         self.outfeed = IPUOutfeedQueue()
-        self._queue = infeed(source(zero))
+        self._dataset = source(zero)
+        self._queue = infeed(self._dataset)
         self.loop = program(
             lambda x, y: (x + y, self.outfeed.enqueue(x)), [zero], self._queue
         )
@@ -98,6 +102,10 @@ class Trivial:
             return x
 
         self._step = step
+
+    def source_seconds(self, n: int) -> float:
+        """Returns the seconds of n elements of the infeed, in a bare C++ loop."""
+        return n * bare(self._dataset, n).wall
 
     def python_loop(self, n: int) -> None:
         """Runs the same iteration n times as a compiled function, called from Python."""
@@ -184,6 +192,31 @@ def result_latencies(results: int) -> list[float]:
     run(warm_up + results)
     reader.join()
     return latencies[warm_up:]
+
+
+def pipe_latencies(stamps: int) -> list[float]:
+    """Returns seconds from a write to a pipe until a thread that slept in its read runs.
+
+    What a wake-up in Python takes here: nothing is converted, and no program runs.
+    """
+    reading, writing = os.pipe()
+    latencies: list[float] = []
+
+    def read() -> None:
+        for _ in range(stamps):
+            stamp = os.read(reading, 8)
+            now = time.monotonic_ns()
+            latencies.append((now - int.from_bytes(stamp, "little")) / 1e9)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(stamps):
+        time.sleep(1e-3)
+        os.write(writing, time.monotonic_ns().to_bytes(8, "little"))
+    reader.join()
+    os.close(reading)
+    os.close(writing)
+    return latencies
 
 
 class Scalars:

@@ -18,7 +18,7 @@ def rows(quick: bool) -> list[Row]:
     return [
         *trivial(repeats, 20_000 if quick else 100_000),
         *training(repeats, 300),
-        latency(300 if quick else 2000),
+        *latency(300 if quick else 2000),
         *scalars(repeats, 1_000_000),
         *four_ipus(repeats),
         *blocked(repeats),
@@ -29,13 +29,14 @@ def trivial(repeats: int, iterations: int) -> list[Row]:
     """Measures the loop against Python, both with an element in and a result out."""
     work = feeds.Trivial()
     calls = iterations // 200
-    ours, python, bare = [], [], []
+    ours, python, bare, elements = [], [], [], []
     for _ in range(repeats):
         ours.append(feeds.seconds(lambda: work.loop(iterations)) / iterations * 1e6)
         work.outfeed.dequeue()
         python.append(feeds.seconds(lambda: work.python_loop(calls)) / calls * 1e6)
         without = feeds.seconds(lambda: work.without_queues(iterations))
         bare.append(without / iterations * 1e6)
+        elements.append(work.source_seconds(iterations) / iterations * 1e6)
     return [
         comparison(
             "trivial loop with queues: less than a Python loop of jitted steps",
@@ -48,6 +49,7 @@ def trivial(repeats: int, iterations: int) -> list[Row]:
         ),
         row("    an iteration of the loop", "at most", 1.5, "us", ours),
         row("    without the queues", "", 0, "us", bare),
+        row("    an element of its dataset, in a bare C++ loop", "", 0, "us", elements),
         row("    an iteration in Python", "", 0, "us", python),
     ]
 
@@ -74,16 +76,27 @@ def training(repeats: int, steps: int) -> list[Row]:
     ]
 
 
-def latency(results: int) -> Row:
-    """Measures the latency of each result, as a value: the median is the p50."""
-    values = [1e6 * value for value in feeds.result_latencies(results)]
-    return row(
-        "outfeed, from enqueue to a thread that sleeps in stream(), p50",
-        "at most",
-        25,
-        "us",
-        values,
-    )
+def latency(results: int) -> list[Row]:
+    """Measures the latency of each result, as a value: the median is the p50.
+
+    The pipe's is what the same takes without TensorFlow: late wake-ups are the machine's.
+    """
+    return [
+        row(
+            "outfeed, from enqueue to a thread that sleeps in stream(), p50",
+            "at most",
+            25,
+            "us",
+            [1e6 * value for value in feeds.result_latencies(results)],
+        ),
+        row(
+            "    from a write to a thread that sleeps in a pipe's read",
+            "",
+            0,
+            "us",
+            [1e6 * value for value in feeds.pipe_latencies(results)],
+        ),
+    ]
 
 
 def scalars(repeats: int, results: int) -> list[Row]:
