@@ -189,7 +189,7 @@ def check_mapping(mapping: object, stages: Stages, one_device: bool) -> Mapping:
             if int(each) > _LAST_DEVICE:
                 raise ValueError(
                     f"device_mapping must hold numbers of at most {_LAST_DEVICE}, got "
-                    f"{each}: the pipeline needs as many IPUs as its highest number, plus 1."
+                    f"{each}: a pipeline needs as many IPUs as its highest number plus 1."
                 )
             if int(each) < _ALL_DEVICES:
                 raise ValueError(
