@@ -113,7 +113,7 @@ def test_hooks_see_the_steps_of_each_session(tmp_path, replicas):
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("count", [1, 5])
 def test_the_last_prediction_ends_the_session(tmp_path, replicas, count):
-    """Hooks are told of it, as at the end of a dataset."""
+    """It calls `end` of the hooks, as the end of a dataset does."""
     model, user = Notes(), Notes()
     estimator = made(tmp_path, replicas, model, [])
     found = estimator.predict(input_fn, hooks=[user], num_predictions=count)
