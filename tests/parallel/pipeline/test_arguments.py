@@ -94,7 +94,7 @@ CASES = {
         f"device {number}": (
             {"device_mapping": [0, number]},
             ValueError,
-            f"device_mapping must hold numbers of at most 1073741823, got {number}: th",
+            f"device_mapping must hold numbers of at most 1073741823, got {number}: a pi",
         )
         for number in (2**30, 2**31 - 1, 10**12, 10**20)
     },
