@@ -45,6 +45,7 @@ _UTILS = (
     | _at("device.flags.synthetic", "SyntheticDataCategory")
     | _at("device.program.variables", "move_variable_initialization_to_cpu")
     | _at("programs.exporting", "export_dataset_to_file export_inputs_to_file")
+    | _refused("export_variables_from_live_model export_variables_from_live_session")
     | _at(
         "programs.event_traces",
         "extract_all_events extract_all_io_events extract_all_strings_from_event_trace "

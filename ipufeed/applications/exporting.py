@@ -27,10 +27,12 @@ from ipufeed.applications.serving_signature import (
     check_output_names,
     output_names_of,
 )
-from ipufeed.checks import as_count, as_tensor, flags_checked
+from ipufeed.checks import as_count, as_numbers, as_tensor, flags_checked
 from ipufeed.device.program import loops
+from ipufeed.device.system import system
+from ipufeed.parallel.pipeline import checks
 from ipufeed.parallel.pipeline.pipeline import StageOptions, pipeline
-from ipufeed.parallel.pipeline.schedules import PipelineSchedule
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule, refusal
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import FuncGraph, Nest, NestFunction, Tensor
@@ -138,7 +140,8 @@ def export_pipeline(
         export_dir: See export_single_step.
         iterations: Mini-batches of one run of the pipeline (its
             gradient_accumulation_count), as the schedule needs them.
-        inputs: Values for the first stage's first arguments, exported with the model.
+        inputs: Values for the first stage's first arguments, exported with the model: a
+            list, or a single one.
         device_mapping: The IPU of each stage; see pipelining_ops.pipeline.
         pipeline_schedule: See pipelining_ops.pipeline.
         poplar_options: See pipelining_ops.pipeline.
@@ -158,6 +161,7 @@ def export_pipeline(
     Raises:
         TypeError: An argument is of another type.
         ValueError: See export_single_step.
+        tf.errors.FailedPreconditionError: The schedule does not take `iterations`.
 
     Source: Graphcore's function of this name.
     """
@@ -170,7 +174,8 @@ def export_pipeline(
             "`computational_stages` must be a list of at least one function, got "
             f"{reprlib.repr(computational_stages)}."
         )
-    values = [] if inputs is None else list(inputs)
+    values = _as_values(inputs)
+    _check_iterations(count, stages, device_mapping, pipeline_schedule)
 
     def through_all(*element: Tensor) -> Nest:
         results: Nest = (*values, *element)
@@ -208,6 +213,48 @@ def export_pipeline(
 
     application.__name__ = steps.name
     return _export(application, steps, folder, output_names, purge_export_dir)
+
+
+def _as_values(inputs: Nest) -> list[Tensor]:
+    """Converts the inputs of a pipeline, a list or one alone, to tensors.
+
+    Raises:
+        TypeError: They are a dict, or one is not of numbers.
+    """
+    if isinstance(inputs, dict):
+        raise TypeError(
+            "`inputs` must be a list or a single tensor, got dict: the first stage takes "
+            "them by position, so give list(inputs.values())."
+        )
+    if inputs is None:
+        return []
+    several = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    return [as_numbers(f"inputs[{index}]", each) for index, each in enumerate(several)]
+
+
+def _check_iterations(
+    count: int,
+    stages: list[NestFunction],
+    device_mapping: list[int] | None,
+    pipeline_schedule: PipelineSchedule | None,
+) -> None:
+    """Checks the mini-batches of a run; the pipeline itself does it when it runs.
+
+    Raises:
+        TypeError, ValueError: An argument of the pipeline is wrong.
+        tf.errors.FailedPreconditionError: The schedule does not take the number.
+    """
+    kind = checks.check_schedule(pipeline_schedule, 1)
+    found = checks.check_stages(stages)
+    checks.check_number_of_stages(found)
+    mapping = checks.check_mapping(device_mapping, found, one_device=False)
+    schedule = Schedule(kind, checks.without_all_devices(mapping), training=False)
+    io_tiles = bool(system.configured().io_tiles.num_io_tiles)
+    why = refusal(schedule, count, io_tiles)
+    if why:
+        raise tf.errors.FailedPreconditionError(
+            None, None, f"Pipeline depth is invalid. {why} Here it is `iterations`."
+        )
 
 
 def _flat(results: Nest, what: str) -> list[Tensor]:
@@ -274,6 +321,11 @@ def _export(
             application, output_path=path, freeze_variables=True
         )
         signature = file.read(path).signature
+        if not signature.streamed_outputs:
+            raise ValueError(
+                "The last of `computational_stages` must return a tensor, or several: the "
+                "results of the model. It returns none."
+            )
         model = _ServedModel(path)
         names: list[str] = []
         engine = tf.constant(f"serving_{steps.name}_{uuid.uuid4().hex}")

@@ -135,6 +135,29 @@ def check_listeners(listeners: Iterable[Any] | None) -> tuple[Any, ...]:
     return tuple(given)
 
 
+def check_metric_ops(metrics: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Returns `eval_metric_ops` as a dict, or None; the metrics are checked later.
+
+    Raises:
+        TypeError: It is neither, or a name is not a str.
+    """
+    if metrics is None:
+        return None
+    if not isinstance(metrics, Mapping):
+        # TensorFlow's text, and how to give a metric.
+        raise TypeError(
+            f"eval_metric_ops must be a dict, given: {metrics!r}. A metric m with the name "
+            "'mine' is {'mine': m}."
+        )
+    for name in metrics:
+        if not isinstance(name, str):
+            raise TypeError(
+                "The names in `eval_metric_ops` must be str, got "
+                f"{type(name).__name__} {name!r}."
+            )
+    return dict(metrics)
+
+
 def check_call(name: str, value: Any) -> tuple[Callable[..., Any], Nest] | None:
     """Checks a pair of a function for the host and the tensors of the IPU it is given.
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ipufeed.checks import as_count, as_int, as_number
+from ipufeed.checks import as_count, as_int, as_number, check_flags
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags.flags import read_flags
 from ipufeed.device.system import system
@@ -69,7 +69,9 @@ class IPURunConfig(_Fields):
     ) -> IPURunConfig:
         """Checks the arguments; see the class."""
         for name in ("compile_summary", "autosharding"):
-            if older.pop(name, False):
+            wanted = older.pop(name, False)
+            check_flags(**{name: wanted})
+            if wanted:
                 no_effect(
                     f"IPURunConfig({name}=)", "programs are not summarised or cut"
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -207,19 +206,19 @@ def predict(
                 _creator(loop, config, checkpoint),
                 [*own, *hooks, *loop.spec.prediction_hooks],
             )
+        # The last one ends the session, and so calls `end` of the hooks.
         with monitored as session:
-            for results in _results(loop, session, kept, None):
-                if keys is not None:
-                    results = {key: results[key] for key in keys}
-                replicated = config.ipu_run_config.num_replicas > 1
-                for batch in _batches(results, replicated):
-                    yield from _samples(batch) if yields.single else [batch]
+            yield from itertools.islice(each(session), yields.most)
 
-    def take_most() -> Iterator[Any]:
-        with contextlib.closing(take()) as all_of_them:
-            yield from itertools.islice(all_of_them, yields.most)
+    def each(session: Session) -> Iterator[Any]:
+        for results in _results(loop, session, kept, None):
+            if keys is not None:
+                results = {key: results[key] for key in keys}
+            replicated = config.ipu_run_config.num_replicas > 1
+            for batch in _batches(results, replicated):
+                yield from _samples(batch) if yields.single else [batch]
 
-    return take_most()
+    return take()
 
 
 def _keys(structure: Nest, keys: str | Sequence[str] | None) -> list[str] | None:

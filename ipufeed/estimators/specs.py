@@ -5,23 +5,28 @@ Source: Graphcore's classes of these names.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ipufeed.checks import check_function
+from ipufeed.checks import check_function, check_name
 from ipufeed.errors import RefusedError
 from ipufeed.estimators.checks import (
     EVAL,
     TRAIN,
     check_call,
     check_hooks,
+    check_metric_ops,
     check_mode,
     check_spec,
 )
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod as Reduction,
 )
+from ipufeed.parallel.optimizers.arguments import check_dtype
+from ipufeed.parallel.pipeline import checks, option_checks
 from ipufeed.parallel.pipeline.option_checks import with_older_count
+from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.tf_types import Nest, NestFunction, Operation, SessionHook, Tensor
 
 
@@ -91,7 +96,7 @@ class IPUEstimatorSpec(_Fields):
             predictions={} if predictions is None else predictions,
             loss=loss,
             train_op=train_op,
-            eval_metric_ops=None if eval_metric_ops is None else dict(eval_metric_ops),
+            eval_metric_ops=check_metric_ops(eval_metric_ops),
             eval_metrics=check_call("eval_metrics", eval_metrics),
             host_call=check_call("host_call", host_call),
             training_hooks=check_hooks("training_hooks", training_hooks),
@@ -110,6 +115,38 @@ _OWN = {
     "outfeed_queue": "the estimator reads it",
     "repeat_count": "it is iterations_per_loop / gradient_accumulation_count",
 }
+
+
+# What else `pipeline` takes.
+_OTHERS = inspect.signature(pipeline).parameters.keys() - _OWN.keys()
+
+
+def _check_others(given: dict[str, Any], stages: int) -> None:
+    """Checks the further arguments of the pipeline as it does.
+
+    Raises:
+        TypeError: An argument is unknown, or of another type.
+        ValueError: Its value does not fit the stages.
+        NotImplementedError: The schedule has no batch serialization.
+    """
+    unknown = sorted(given.keys() - _OTHERS)
+    if unknown:
+        raise TypeError(
+            f"IPUPipelineEstimatorSpec has no argument {', '.join(unknown)}; the further "
+            f"ones are those of pipelining_ops.pipeline: {', '.join(sorted(_OTHERS))}."
+        )
+    serialization = checks.check_count(
+        given.get("batch_serialization_iterations", 1),
+        "batch_serialization_iterations",
+        least=1,
+    )
+    schedule = checks.check_schedule(given.get("pipeline_schedule"), serialization)
+    checks.check_recomputation(given.get("recomputation_mode"), schedule)
+    for name in ("forward", "backward"):
+        name += "_propagation_stages_poplar_options"
+        option_checks.check_stage_options(name, given.get(name), stages)
+    option_checks.check_weight_update_options(given.get("weight_update_poplar_options"))
+    check_name(given.get("name"))
 
 
 class _PipelineFields(NamedTuple):
@@ -195,6 +232,15 @@ class IPUPipelineEstimatorSpec(_PipelineFields):
             raise error(
                 f"IPUPipelineEstimatorSpec has no argument `{name}`: {_OWN[name]}."
             )
+        stages = checks.check_stages(computational_stages)
+        checks.check_number_of_stages(stages)
+        checks.check_count(
+            gradient_accumulation_count, "gradient_accumulation_count", least=1
+        )
+        checks.check_mapping(device_mapping, stages, one_device=False)
+        check_dtype(loss_accumulator_dtype, "loss_accumulator_dtype", "tensor")
+        Reduction.parse(reduction_method)
+        _check_others(pipeline_op_kwargs, len(stages))
         return super().__new__(
             cls,
             mode,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ipufeed.estimators.checks import check_hooks, check_spec
+from ipufeed.estimators.checks import check_hooks, check_metric_ops, check_spec
 from ipufeed.ops.refused import Refused
 from ipufeed.tf_types import Nest, Operation, SessionHook, Tensor
 
@@ -115,7 +115,7 @@ class EstimatorSpec(_Fields):
             predictions={} if predictions is None else predictions,
             loss=loss,
             train_op=train_op,
-            eval_metric_ops=dict(eval_metric_ops or {}),
+            eval_metric_ops=check_metric_ops(eval_metric_ops) or {},
             export_outputs=export_outputs,
             training_chief_hooks=check_hooks(
                 "training_chief_hooks", training_chief_hooks

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import tensorflow as tf
 
-from ipufeed.checks import as_tensor, check_name, flags_checked
+from ipufeed.checks import as_numbers, as_tensor, check_name, flags_checked
 from ipufeed.no_effect import no_effect
 from ipufeed.ops import host_calls
 from ipufeed.parallel.pipeline.stages import current_accumulation_count
@@ -89,13 +89,13 @@ def fifo(
         It has no gradient.
 
     Raises:
-        TypeError: `depth` is not an int, or `offload` not a bool.
+        TypeError: `depth` is not an int, `offload` not a bool, or `x` of text.
         ValueError: `depth` is negative, or too large.
     """
     depth = _as_depth(depth)
     if offload:
         no_effect("fifo(offload=)", "its tensors are in the memory of the host")
-    x = as_tensor("x", x)
+    x = as_numbers("x", x)
     if depth == 0:
         return tf.identity(x, name=name)
     (late,) = host_calls.call(

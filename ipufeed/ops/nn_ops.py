@@ -165,7 +165,10 @@ def sampled_softmax_loss(
     biases = _of_classes("biases", biases, num_classes)
     labels, inputs = _of_examples(labels, inputs, num_true)
     sampled = _given_samples(sampled_values) or sample_classes(
-        labels, num_sampled, num_classes, Seed(seed or 0)
+        labels,
+        num_sampled,
+        num_classes,
+        Seed(0 if seed is None else as_int("seed", seed, " or None")),
     )
     return tf.nn.sampled_softmax_loss(
         with_dense_gradient(weights),
@@ -219,7 +222,11 @@ def nce_loss(
 
 
 def _first(weights: Tensor) -> Tensor:
-    return weights[0] if isinstance(weights, (list, tuple)) else weights
+    if not isinstance(weights, (list, tuple)):
+        return weights
+    if not weights:
+        raise ValueError("`weights` must be a tensor, or a list of one, got no tensor.")
+    return weights[0]
 
 
 def _given_samples(values: object) -> tuple[Tensor, Tensor, Tensor] | None:

@@ -24,6 +24,11 @@ _SERVING = (
     "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
     "model is a function of its input"
 )
+_LIVE = (
+    "it writes files for Poplar's readers; use dataset_extractor.export_variables("
+    "variables, names, filename), which gives an operation to run in a session, and in "
+    "eager mode writes the values of a model's variables"
+)
 
 # Name -> why, and the replacement: the end of the error's sentence.
 NAMES = {
@@ -37,6 +42,8 @@ NAMES = {
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
     "export_keras": _SERVING,
+    "export_variables_from_live_model": _LIVE,
+    "export_variables_from_live_session": _LIVE,
 }
 
 

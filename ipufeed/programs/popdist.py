@@ -12,7 +12,7 @@ import json
 import os
 from typing import Any
 
-from ipufeed.checks import as_int
+from ipufeed.checks import as_count, as_int
 from ipufeed.device.system import system
 from ipufeed.no_effect import no_effect
 from ipufeed.process_state import STATE
@@ -95,7 +95,14 @@ def getDeviceId(ipus_per_replica: int | None = None) -> int:  # noqa: N802
     Args:
         ipus_per_replica: No effect, with a warning if it is not getNumIpusPerReplica():
             each process has its own IPUs, from 0.
+
+    Raises:
+        TypeError: `ipus_per_replica` is not an int.
+        ValueError: It is less than 1.
     """
+    if ipus_per_replica is not None:
+        as_int("ipus_per_replica", ipus_per_replica, " or None")
+        as_count("ipus_per_replica", ipus_per_replica)
     if ipus_per_replica not in (None, _ipus_per_replica):
         no_effect(
             "getDeviceId(ipus_per_replica=)", "each process has its own IPUs, from 0"

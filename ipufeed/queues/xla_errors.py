@@ -54,6 +54,16 @@ _REMEDIES = (
     ),
     (
         re.compile(
+            r"Detected unsupported operations .*: Segment(?:Sum|Mean|Max|Min|Prod) \("
+        ),
+        "tf.math.segment_sum, segment_mean, segment_max, segment_min and segment_prod "
+        "compute the number of rows of their result from the ids, and a compiled program "
+        "needs it in advance. With the constant number n write "
+        "ipu.math_ops.segment_sum(data, segment_ids, n), and for the others "
+        "tf.math.unsorted_segment_mean(data, segment_ids, n) and so on.",
+    ),
+    (
+        re.compile(
             r"Detected unsupported operations .*: \w*(?:Dataset|Iterator)\w* \("
         ),
         "The host reads a dataset: pass `iter(dataset)` to the function and call "

@@ -21,6 +21,14 @@ X = [tf.TensorSpec([2, 3], tf.float32)]
 VALUE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
+def two(x, y):
+    return x + y
+
+
+def identity(x):
+    return x
+
+
 @pytest.fixture
 def engines_end():
     yield
@@ -96,6 +104,66 @@ def test_a_pipeline_gives_what_its_stages_give(tmp_path):
     assert (there, compiles) == ({"y": wanted}, 0)
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [10.0, tf.constant(10.0), np.float32(10), (10.0,)],
+    ids=["float", "tensor", "scalar", "tuple"],
+)
+def test_a_pipeline_takes_a_single_input(tmp_path, inputs):
+    """As pipelining_ops.pipeline does."""
+    configure(2)
+    predict = export_pipeline(
+        [lambda a, x: x + a, lambda y: y * 2.0],
+        str(tmp_path / "model"),
+        iterations=4,
+        inputs=inputs,
+        predict_step_signature=X,
+    )
+    found = predict(VALUE)["output_0"].numpy()
+    assert found.tolist() == ((VALUE + 10.0) * 2.0).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (
+            {"inputs": {"a": 1.0}},
+            TypeError,
+            "`inputs` must be a list .*got dict: .*list",
+        ),
+        (
+            {"inputs": "a"},
+            TypeError,
+            r"`inputs\[0\]` must be of numbers or bools, got a",
+        ),
+        (
+            {"iterations": 3},
+            tf.errors.FailedPreconditionError,
+            "Pipeline depth is invalid.*a multiple of 2, but it is 3.*`iterations`",
+        ),
+        (
+            {"device_mapping": [0]},
+            ValueError,
+            "mapped to an IPU: 1 mappings != 2 stages",
+        ),
+        (
+            {"computational_stages": [two, lambda x: None]},
+            ValueError,
+            "last of `computational_stages` must return a tensor.*returns none",
+        ),
+        ({"pipeline_schedule": "x"}, TypeError, "enumeration, got 'x'. Give one of"),
+    ],
+)
+def test_a_pipeline_is_checked_at_its_export(tmp_path, arguments, error, words):
+    """Not when the model is called; nothing is written."""
+    configure(2)
+    given = {"computational_stages": [two, identity], "inputs": [1.0]}
+    given |= {"iterations": 4, "predict_step_signature": X} | arguments
+    with pytest.raises(error, match=words):
+        export_pipeline(export_dir=str(tmp_path / "model"), **given)
+    assert not (tmp_path / "model").exists()
+
+
 def test_steps_before_and_after_run_on_the_host(tmp_path):
     """The signature is then of the first step; strings are only for the host."""
     configure()
@@ -159,10 +227,6 @@ def test_predict_may_be_called_by_several_threads(tmp_path):
     assert not wrong
 
 
-def identity(x):
-    return x
-
-
 DATASET = tf.data.Dataset.range(1)
 CASES = {
     "Both `predict_step_signature` and `input_dataset` cannot be": {
@@ -198,10 +262,6 @@ def test_signatures_that_do_not_fit(tmp_path, words):
     with pytest.raises(ValueError, match=words):
         export_single_step(identity, str(tmp_path / "model"), **options)
     assert not (tmp_path / "model").exists()
-
-
-def two(x, y):
-    return x + y
 
 
 @pytest.mark.parametrize(

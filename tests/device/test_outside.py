@@ -118,6 +118,19 @@ def test_only_programs_have_an_outside(body):
         compiler.compile(nested, [1.0])
 
 
+@pytest.mark.parametrize("name", [object(), 3, b"x"])
+def test_the_name_of_an_outside_is_a_text(name):
+    def program(x):
+        with outside_compilation_scope(name):
+            return x
+
+    with (
+        pytest.raises(TypeError, match="`name` must be a str or None, got"),
+        ipu_scope("/device:IPU:0"),
+    ):
+        compiler.compile(program, [1.0])
+
+
 def test_a_function_that_cannot_be_taken_back_is_refused(body):
     """Compiled by its own decorator and called directly, or by another function."""
     compiled = tf.function(body, jit_compile=True)

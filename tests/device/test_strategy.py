@@ -244,6 +244,45 @@ def test_a_dataset_from_a_function_is_that_dataset():
     assert strategy.supports_loss_scaling is True
 
 
+@pytest.mark.parametrize("iterates", [True, False])
+@pytest.mark.parametrize("value", [5, None, [1], "x"])
+def test_only_datasets_are_distributed(value, iterates):
+    """Given as they are, or returned by a function."""
+    strategy = IPUStrategy(enable_dataset_iterators=iterates)
+    got = f"got {type(value).__name__}"
+    with pytest.raises(TypeError, match=rf"`dataset` must be a tf\.data\.Da.*{got}"):
+        strategy.experimental_distribute_dataset(value)
+    with pytest.raises(TypeError, match=f"`dataset_fn` must be a function, {got}"):
+        strategy.distribute_datasets_from_function(value)
+    with pytest.raises(TypeError, match=f"`dataset_fn` must return a tf.*{got}"):
+        strategy.distribute_datasets_from_function(lambda context: value)
+    made = strategy.experimental_distribute_dataset(tf.data.Dataset.range(3))
+    assert strategy.experimental_distribute_dataset(made).cardinality() == 3
+
+
+@pytest.mark.parametrize("kind", ["sum", "SUM", tf.distribute.ReduceOp.SUM])
+def test_a_reduction_needs_no_axis(kind):
+    """As that of a strategy of version 1, which the original's is."""
+    strategy, value = IPUStrategy(), tf.constant([1.0, 2.0])
+    assert strategy.reduce(kind, value).numpy().tolist() == [1.0, 2.0]
+    assert strategy.reduce(kind, value, 0).numpy() == 3.0
+    assert strategy.reduce("MEAN", value, axis=0).numpy() == 1.5
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+@pytest.mark.parametrize(
+    ("kind", "error", "text"),
+    [
+        (None, TypeError, "Expected `reduce_op` to be .*not: None. Give .*SUM, MEAN"),
+        (5, TypeError, "Expected `reduce_op` to be .*not: 5. Give .*SUM, MEAN"),
+        ("x", ValueError, "'X' is not a valid ReduceOp. Give one of SUM, MEAN"),
+    ],
+)
+def test_a_wrong_reduction_is_refused(kind, error, text, axis):
+    with pytest.raises(error, match=text):
+        IPUStrategy().reduce(kind, tf.constant([1.0, 2.0]), axis=axis)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -214,12 +214,15 @@ def test_arguments_of_the_pipeline_are_passed_on(tmp_path):
         made(tmp_path, COUNT, {"repeat_count": 2}).train(input_fn, steps=COUNT)
 
 
+STAGES = [tf.identity, tf.identity]
+
+
 def test_the_count_has_the_name_of_older_releases():
-    spec = IPUPipelineEstimatorSpec("infer", [], pipeline_depth=3)
+    spec = IPUPipelineEstimatorSpec("infer", STAGES, pipeline_depth=3)
     assert spec.gradient_accumulation_count == 3
     assert spec.pipeline_op_kwargs == {}
     with pytest.raises(TypeError, match="`pipeline_depth` is the older name of"):
-        IPUPipelineEstimatorSpec("infer", [], 3, pipeline_depth=3)
+        IPUPipelineEstimatorSpec("infer", STAGES, 3, pipeline_depth=3)
 
 
 @pytest.mark.parametrize(
@@ -254,4 +257,64 @@ def test_the_count_has_the_name_of_older_releases():
 )
 def test_spec_needs_what_its_mode_needs(mode, arguments, error, text):
     with pytest.raises(error, match=text):
-        IPUPipelineEstimatorSpec(mode, [], **arguments)
+        IPUPipelineEstimatorSpec(mode, STAGES, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (
+            {"computational_stages": 5},
+            TypeError,
+            "needs to be a list or a tuple, got i",
+        ),
+        ({"computational_stages": [1, 2]}, TypeError, "must be a function, got int"),
+        ({"computational_stages": []}, ValueError, "at least two .*stages, got 0"),
+        (
+            {"gradient_accumulation_count": "x"},
+            TypeError,
+            "must be an integer .*got str",
+        ),
+        ({"gradient_accumulation_count": 0}, ValueError, "positive integer, got 0"),
+        (
+            {"device_mapping": 5},
+            TypeError,
+            "device_mapping argument needs to be a list",
+        ),
+        (
+            {"device_mapping": [0]},
+            ValueError,
+            "mapped to an IPU: 1 mappings != 2 stages",
+        ),
+        (
+            {"loss_accumulator_dtype": 5},
+            TypeError,
+            "`?loss_accumulator_dtype`? must be",
+        ),
+        ({"reduction_method": "x"}, ValueError, "Cannot parse x as one of"),
+        ({"pipeline_schedule": "x"}, TypeError, "PipelineSchedule enum.*got 'x'. Give"),
+        ({"recomputation_mode": 5}, TypeError, "RecomputationMode enum.*got 5. Give"),
+        (
+            {"batch_serialization_iterations": 0},
+            ValueError,
+            "must be a positive integer",
+        ),
+        (
+            {"weight_update_poplar_options": 5},
+            TypeError,
+            "type PipelineStageOptions, bu",
+        ),
+        (
+            {"forward_propagation_stages_poplar_options": 5},
+            TypeError,
+            "forward_propagation_stages_poplar_options must be a list",
+        ),
+        ({"name": 5}, TypeError, "`name` must be a str or None, got int 5"),
+        ({"shedule": 5}, TypeError, "no argument shedule; .*, pipeline_schedule, "),
+    ],
+)
+def test_spec_checks_what_the_pipeline_gets(arguments, error, text):
+    """When it is made, not when the estimator builds the pipeline."""
+    given = {"computational_stages": STAGES, "gradient_accumulation_count": 2}
+    with pytest.raises(error, match=text):
+        IPUPipelineEstimatorSpec("infer", **given | arguments)

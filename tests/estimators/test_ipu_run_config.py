@@ -68,6 +68,8 @@ def test_options_have_the_ipus_of_all_replicas():
             ValueError,
             "prefetch_depth must be greater than zero",
         ),
+        ({"autosharding": "x"}, TypeError, "autosharding must be a bool, got str 'x'"),
+        ({"compile_summary": 1}, TypeError, "compile_summary must be a bool, got int"),
     ],
 )
 def test_wrong_settings_of_the_ipu_are_refused(arguments, error, text):

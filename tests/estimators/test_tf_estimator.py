@@ -63,6 +63,20 @@ def test_spec_checks_its_values(spec):
 
 
 @pytest.mark.parametrize("spec", SPECS)
+def test_metrics_of_a_spec_are_a_dict_of_names(spec):
+    loss = tf.constant(1.0)
+    for value in (5, "x", [1], loss):
+        with pytest.raises(TypeError, match=r"eval_metric_ops must be a dict, given: "):
+            spec("eval", loss=loss, eval_metric_ops=value)
+    with pytest.raises(
+        TypeError, match=r"names in `eval_metric_ops` must be str, got int 1"
+    ):
+        spec("eval", loss=loss, eval_metric_ops={1: (loss, loss)})
+    made = spec("eval", loss=loss, eval_metric_ops={"a": (loss, loss)})
+    assert made.eval_metric_ops == {"a": (loss, loss)}
+
+
+@pytest.mark.parametrize("spec", SPECS)
 def test_spec_reshapes_a_loss_of_one_element(spec):
     made = spec("train", loss=tf.ones([1, 1]), train_op=tf.constant(0))
 

@@ -72,6 +72,27 @@ def test_an_operation_that_xla_lacks_is_an_error_with_the_remedy():
         run(tf.ones([2]))
 
 
+@pytest.mark.parametrize("how", ["function", "graph"])
+@pytest.mark.parametrize("kind", ["sum", "mean", "max", "min", "prod"])
+def test_a_sum_by_segments_is_an_error_with_the_remedy(kind, how):
+    """The remedy gives what TensorFlow gives; the error keeps XLA's text."""
+    ids = [0, 1, 1]
+    dynamic = getattr(tf.math, f"segment_{kind}")
+    words = r"math_ops\.segment_sum\(data, segment_ids, n\).*unsorted_segment_mean"
+    with styles.entered(how, "xla") as style:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words) as found:
+            run(style, lambda x: dynamic(x, ids))
+        assert "Detected unsupported operations" in found.value.message
+        assert f"Segment{kind.capitalize()} (No registered" in found.value.message
+        assert "outside_compilation_scope" not in found.value.message
+
+    sized = getattr(tf.math, f"unsorted_segment_{kind}")
+    remedy = ipu.math_ops.segment_sum if kind == "sum" else sized
+    with styles.entered(how, "xla") as style:
+        result = run(style, lambda x: remedy(x, ids, 2))
+    np.testing.assert_allclose(result, [dynamic(x, ids) for x in VALUES])
+
+
 def test_an_update_of_rows_that_xla_lacks_is_an_error_with_the_remedy():
     """Which is another lookup, and not the host; it gives what TensorFlow gives."""
     ids, v1 = [1, 4, 1], tf.compat.v1

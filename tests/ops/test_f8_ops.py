@@ -209,3 +209,34 @@ def test_what_is_refused(name):
     call, text = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        (
+            ("x", 0),
+            TypeError,
+            "`values` must be of numbers or bools, got a tensor of str",
+        ),
+        ((None, 0), ValueError, "`values` must be a tensor, .*got NoneType"),
+        (
+            (1.0, -1),
+            ValueError,
+            r"`metadata` must be in \[0, 255\], got -1: use create_m",
+        ),
+        ((1.0, 256), ValueError, r"`metadata` must be in \[0, 255\], got 256"),
+        ((1.0, None), ValueError, "`metadata` must be a tensor, .*got NoneType"),
+        ((1.0, "x"), TypeError, "`metadata` must be a tensor, .*got str 'x'"),
+    ],
+)
+def test_a_conversion_names_what_it_cannot_convert(given, error, text):
+    """A number outside of a byte would be another scale."""
+    with pytest.raises(error, match=text):
+        f8.convert_to_f8(*given)
+
+
+@pytest.mark.parametrize("fmt", [True, 2, "F143", np.zeros([2])], ids=str)
+def test_a_format_is_one_of_two(fmt):
+    with pytest.raises(ValueError, match=r"`fmt` must be Format\.F143 or Format\.F152"):
+        f8.create_metadata(fmt)

@@ -200,3 +200,11 @@ def test_integers_pass_a_barrier_next_to_what_has_a_gradient(style):
     style.run(lambda x: style.repeat(2, body, [x]), 1.0)
 
     assert style.read(outfeed.dequeue()).tolist() == [6.0, 12.0]
+
+
+def test_a_delay_of_text_is_refused():
+    """When the program is built."""
+    with pytest.raises(
+        TypeError, match="`x` must be of numbers or bools, got a tensor"
+    ):
+        fifo("text", 2)

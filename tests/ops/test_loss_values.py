@@ -188,3 +188,33 @@ def test_a_sampled_loss_is_trained_by_optimizers_that_update_whole_tensors(name)
     assert np.any(found[1])
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["nce_loss", "sampled_softmax_loss"])
+def test_a_list_of_weights_has_a_tensor(loss):
+    """The first of a list counts."""
+    call = getattr(ipu.nn_ops, loss)
+    rest = (np.zeros(10, np.float32), [[1], [2]], np.ones([2, 3], np.float32), 3, 10)
+    with pytest.raises(
+        ValueError, match="`weights` must be a tensor, or a list of one"
+    ):
+        call([], *rest)
+    assert call([np.ones([10, 3], np.float32)], *rest).shape == [2]
+
+
+@pytest.mark.parametrize("seed", [True, "x", 2.5, [], {}], ids=repr)
+def test_a_seed_of_samples_is_an_integer(seed):
+    """An empty list, too, which is not the default."""
+    weights, biases = np.ones([10, 3], np.float32), np.zeros(10, np.float32)
+    inputs = np.ones([2, 3], np.float32)
+    with pytest.raises(TypeError, match="`seed` must be an int or None, got"):
+        ipu.nn_ops.sampled_softmax_loss(
+            weights, biases, [[1], [2]], inputs, 3, 10, seed=seed
+        )
+
+
+def test_beams_are_counted_in_32_bits():
+    with pytest.raises(
+        ValueError, match="beam_width must be at most 2147483647, got 1"
+    ):
+        ipu.nn_ops.ctc_beam_search_decoder(tf.zeros([5, 1, 4]), [5], 10**12)

@@ -345,3 +345,31 @@ def test_what_cannot_be_reduced_is_refused(call, error, says):
     """When the program is built."""
     with pytest.raises(error, match=says):
         call(tf.constant([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("text", ["x", ["x", "y"]], ids=str)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: collectives.all_gather(x, 2),
+        lambda x: collectives.reduce_scatter(x, 2),
+        lambda x: collectives.all_to_all(x, 0, 0, 2),
+        collectives.cross_replica_sum,
+    ],
+    ids=["all_gather", "reduce_scatter", "all_to_all", "cross_replica_sum"],
+)
+def test_text_is_refused(call, text):
+    """When the program is built."""
+    with pytest.raises(
+        TypeError, match="`x` must be of numbers or bools, got a tensor"
+    ):
+        call(tf.constant(text))
+
+
+@pytest.mark.parametrize("op", [[], {}, None, "add"], ids=repr)
+def test_a_reduction_is_a_name(op):
+    """And the error has all names."""
+    with pytest.raises(
+        ValueError, match=r"`op` must be one of COLLECTIVE_OP_ADD, .*got"
+    ):
+        collectives.reduce_scatter(VALUES, 2, op)

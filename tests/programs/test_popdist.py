@@ -54,6 +54,20 @@ def test_alone_a_process_is_one_of_one(monkeypatch, caplog):
     popdist.tensorflow.set_ipu_config(IPUConfig(), 1)
 
 
+@pytest.mark.parametrize(
+    ("number", "error", "text"),
+    [
+        ("x", TypeError, "`ipus_per_replica` must be an int or None, got str 'x'"),
+        (True, TypeError, "`ipus_per_replica` must be an int or None, got bool True"),
+        (0, ValueError, "`ipus_per_replica` must be at least 1, got 0"),
+    ],
+)
+def test_wrong_ipus_of_a_replica_are_refused(number, error, text):
+    """Though the number has no effect."""
+    with pytest.raises(error, match=text):
+        popdist.getDeviceId(number)
+
+
 def test_popdist_lists_its_names():
     """For a star import, help() and completion."""
     names = {}
@@ -194,6 +208,8 @@ def test_a_strategy_counts_the_replicas_of_the_config(monkeypatch):
     "name",
     [
         "serving.export_keras",
+        "utils.export_variables_from_live_model",
+        "utils.export_variables_from_live_session",
         "ops.op_util.create_resource_update",
     ],
 )

@@ -93,6 +93,7 @@ PARAMETERS = {
         "enable_keras_extensions"
     ),
     "distributed.popdist_strategy.PopDistStrategy.experimental_run_v2": "fn args kwargs",
+    "distributed.popdist_strategy.PopDistStrategy.reduce": "reduce_op value axis",
     "distributed.popdist_strategy.PopDistStrategy.run": "fn args kwargs options:warns",
     "distributed.popdist_strategy.PopDistStrategy.update_ipu_config": "config",
     "device.step": "seconds",
@@ -143,6 +144,7 @@ PARAMETERS = {
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.experimental_run_v2": (
         "fn args kwargs"
     ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.reduce": "reduce_op value axis",
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.run": (
         "fn args kwargs options:warns"
     ),
@@ -161,6 +163,7 @@ PARAMETERS = {
         "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
     ),
     "ipu_strategy.IPUStrategy.experimental_run_v2": "fn args kwargs",
+    "ipu_strategy.IPUStrategy.reduce": "reduce_op value axis",
     "ipu_strategy.IPUStrategy.run": "fn args kwargs options:warns",
     "ipu_strategy.IPUExtendedV1": "strategy device on_host",
     "keras_extensions.KerasExtensions": (

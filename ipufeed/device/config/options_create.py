@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipufeed.checks import flags_checked, is_flag
+from ipufeed.checks import as_count, flags_checked, is_flag
 from ipufeed.device.config.enums import (
     ExecutionProfileType,
     SchedulingAlgorithm,
@@ -92,7 +92,7 @@ def create_ipu_config(
     Raises:
         ConfigError: `profiling` and `enable_ipu_events` are both set, or
             `profile_execution` is set without `profiling`, or to another value.
-        ValueError: The scheduler is unknown.
+        ValueError: The scheduler is unknown, or a number of reports is negative.
         TypeError: An argument is of a wrong type.
     """
     if profiling and enable_ipu_events:
@@ -111,6 +111,8 @@ def create_ipu_config(
         ("retain_control_dependencies", retain_control_dependencies, bool),
     ):
         opts.recorded[name] = require_type(name, value, kind)
+    for name in ("report_every_nth_execution", "max_report_size"):
+        as_count(name, opts.recorded[name], least=0)
     profile = _execution_profile(profile_execution, profiling)
     opts.recorded["profile_execution"] = profile
     for name, given in opts.recorded.items():

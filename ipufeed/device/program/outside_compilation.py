@@ -19,6 +19,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import errors
 from tensorflow.python.ops import control_flow_util
 
+from ipufeed.checks import check_name
 from ipufeed.device.system import system
 from ipufeed.tf_types import Graph, Operation
 
@@ -92,7 +93,7 @@ def building(*, traced: bool, name: str = "") -> Iterator[Building]:
 
 
 @contextlib.contextmanager
-def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
+def outside_compilation_scope(name: str | None = "outside") -> Iterator[None]:
     """Runs the ops that are built in this scope on the host, in program order.
 
         def body(x):
@@ -105,14 +106,16 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
     long.
 
     Args:
-        name: The value of an attribute of the ops. Default: "outside".
+        name: The value of an attribute of the ops. Default: "outside", also for None.
 
     Raises:
+        TypeError: `name` is not a str.
         ValueError: Not inside a program (ipu_compiler.compile, or a function that
             IPUStrategy.run runs), or inside another such scope.
 
     Source: Graphcore's scope of this name.
     """
+    check_name(name)
     if _outside.get():
         raise ValueError("Illegal nesting of outside_compilation_scope")
     program = _building.get()
@@ -128,7 +131,7 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
     program.has_outside = True
     if compiled and program.traced:
         raise NeedsExecutor
-    note = attr_value_pb2.AttrValue(s=str(name).encode())
+    note = attr_value_pb2.AttrValue(s=(name or "outside").encode())
     token = _outside.set(True)
     try:
         with graph._attr_scope({OUTSIDE_ATTR: note}), tf.device("/device:CPU:0"):

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import check_function, flags_checked
 from ipufeed.device.program import executor, float64, outside_compilation
 from ipufeed.device.program.host_iterator import HostDataset
 from ipufeed.device.program.replication import refuse_replicas
@@ -209,6 +209,33 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         with float64.refusing_outputs():
             return self._run(fn, tuple(args or ()), kwargs, options)
 
+    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Tensor:
+        """Reduces a value over the strategy's one replica, and over its axes.
+
+        Args:
+            reduce_op: A tf.distribute.ReduceOp, or its name: "SUM" or "MEAN".
+            value: A tensor, as `run` returns it.
+            axis: The axis, or several, to reduce over, too. Default: None.
+
+        Raises:
+            TypeError: `reduce_op` is neither.
+            ValueError: It is another name, or the value has no such axis.
+        """
+        kind = tf.distribute.ReduceOp
+        names = ", ".join(each.value for each in kind)
+        # TensorFlow's texts, and what there is.
+        if isinstance(reduce_op, str):
+            if reduce_op.upper() not in kind.__members__:
+                raise ValueError(
+                    f"{reduce_op.upper()!r} is not a valid ReduceOp. Give one of {names}."
+                )
+        elif not isinstance(reduce_op, kind):
+            raise TypeError(
+                "Expected `reduce_op` to be a `tf.distribute.ReduceOp`, not: "
+                f"{reduce_op!r}. Give one of its members, or their names: {names}."
+            )
+        return super().reduce(reduce_op, value, axis)
+
     def experimental_run_v2(self, fn: Any, args: Any = (), kwargs: Any = None) -> Nest:
         """Runs a function on the IPU: the name of `run` in TensorFlow 2.1."""
         return self.run(fn, args, kwargs)
@@ -280,13 +307,25 @@ class IPUExtended(OneDeviceExtended):  # type: ignore[misc]
 
     def _experimental_distribute_dataset(self, dataset: Dataset, options: Any) -> Any:
         """Returns the dataset itself, whose `iter` feeds the IPU, or one of the host."""
+        if not isinstance(dataset, (tf.data.Dataset, HostDataset)):
+            raise TypeError(
+                f"`dataset` must be a tf.data.Dataset, got {type(dataset).__name__} "
+                f"{dataset!r}. Of arrays make one with "
+                "tf.data.Dataset.from_tensor_slices(arrays)."
+            )
         return HostDataset(dataset) if self._iterates_on_host else dataset
 
     def _distribute_datasets_from_function(
         self, dataset_fn: Callable[..., Dataset], options: Any
     ) -> Any:
         """Returns the function's dataset for the only input pipeline."""
+        check_function("dataset_fn", dataset_fn)
         dataset = dataset_fn(tf.distribute.InputContext())
+        if not isinstance(dataset, tf.data.Dataset):
+            raise TypeError(
+                "`dataset_fn` must return a tf.data.Dataset, got "
+                f"{type(dataset).__name__} {dataset!r}."
+            )
         return self._experimental_distribute_dataset(dataset, options)
 
     def _reduce_to(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ipufeed.keras.pipeline.calls import Call, Graph, flat
 from ipufeed.keras.pipeline.scope import stage_of
+
+_MOST_SHOWN = 20  # stages without a layer, in an error
 
 
 def take_from_scopes(graph: Graph) -> bool:
@@ -99,11 +103,15 @@ def count(graph: Graph) -> int:
     """
     used = {each.stage for each in graph.flat() if each.is_layer}
     stages = max((each for each in used if each is not None), default=-1) + 1
-    missing = sorted(set(range(stages)) - used)
-    if missing:
+    # Without a list of all stages: a wrong number may be any.
+    missing = (each for each in range(stages) if each not in used)
+    shown = list(itertools.islice(missing, _MOST_SHOWN))
+    if shown:
+        more = next(missing, None) is not None
         raise RuntimeError(
             "All stages in a pipeline must have at lease one layer assigned to them. "
-            f"There are {stages} stages, and no layer is assigned to {missing}."
+            f"There are {stages} stages, and no layer is assigned to {shown}"
+            f"{', and others' * more}."
         )
     return stages
 

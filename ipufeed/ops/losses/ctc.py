@@ -14,6 +14,8 @@ from ipufeed.device.program.outside_compilation import (
 )
 from ipufeed.tf_types import DType, Tensor, TensorLike
 
+MOST_BEAMS = 2**31 - 1  # an int32 in the op's attributes
+
 
 def ctc_loss_v2(
     labels: TensorLike,
@@ -125,6 +127,10 @@ def ctc_beam_search_decoder(
         blank_index = _as_blank(blank_index, classes)
         beam_width = as_int("beam_width", beam_width)
         top_paths = as_int("top_paths", top_paths)
+        if beam_width > MOST_BEAMS:
+            raise ValueError(
+                f"beam_width must be at most {MOST_BEAMS}, got {beam_width}."
+            )
         if not 1 <= top_paths <= beam_width:
             raise ValueError(
                 f"top_paths must be in 1 to beam_width ({beam_width}), got {top_paths}."

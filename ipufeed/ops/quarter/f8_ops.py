@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipufeed.checks import as_int, as_tensor, dtype_or_none
+from ipufeed.checks import as_int, as_numbers, as_tensor, dtype_or_none, is_int
 from ipufeed.ops.quarter import codes
 from ipufeed.tf_types import DType, NestFunction, Shape, Tensor, TensorLike
+
+MOST_METADATA = 255  # a byte
 
 
 class Format(enum.IntEnum):
@@ -43,7 +45,7 @@ def create_metadata(fmt: Format, scale: int = 0) -> np.uint8:
     scale = as_int("scale", scale)
     if not -32 <= scale <= 31:
         raise ValueError(f"`scale` must be in [-32, 31], got {scale}.")
-    if fmt not in list(Format):
+    if not is_int(fmt) or fmt not in list(Format):
         raise ValueError(f"`fmt` must be Format.F143 or Format.F152, got {fmt!r}.")
     is_f143 = Format(fmt) is Format.F143
     return np.uint8((codes.IS_F143 if is_f143 else 0) | (scale & codes.SCALE_BITS))
@@ -129,15 +131,22 @@ def convert_to_f8(
         name: The op's name.
 
     Raises:
-        TypeError: The values are a QuarterTensor already.
-        ValueError: The metadata are not a scalar.
+        TypeError: The values are a QuarterTensor already, or text.
+        ValueError: The metadata are not a scalar, or not a byte.
     """
     if isinstance(values, QuarterTensor):
         raise TypeError(
             "`values` must be numbers, got a QuarterTensor, which holds codes: give it to "
             "convert_from_f8 first."
         )
-    metadata = tf.convert_to_tensor(metadata, tf.uint8)
+    if is_int(metadata) and not 0 <= metadata <= MOST_METADATA:
+        # A conversion would give another scale.
+        raise ValueError(
+            f"`metadata` must be in [0, {MOST_METADATA}], got {metadata}: use "
+            "create_metadata."
+        )
+    metadata = as_tensor("metadata", metadata, tf.uint8)
+    values = as_numbers("values", values)
     if metadata.shape.rank:
         raise ValueError(
             f"`metadata` must be a scalar of uint8, got the shape {metadata.shape}: use "

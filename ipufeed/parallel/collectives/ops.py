@@ -23,7 +23,13 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from ipufeed import _native
-from ipufeed.checks import as_tensor, flags_checked, is_int, numbers_in, shape_with_room
+from ipufeed.checks import (
+    as_numbers,
+    flags_checked,
+    is_int,
+    numbers_in,
+    shape_with_room,
+)
 from ipufeed.no_effect import no_effect
 from ipufeed.once import once
 from ipufeed.queues.chain import put_token, take_token
@@ -179,7 +185,7 @@ def reduce_scatter(
             replicas.
     """
     factor = _required_size(replication_factor, "replication_factor")
-    if op not in REDUCTIONS:
+    if not isinstance(op, str) or op not in REDUCTIONS:
         raise ValueError(f"`op` must be one of {', '.join(REDUCTIONS)}, got {op!r}.")
     reduction, divides = REDUCTIONS[op]
 
@@ -336,7 +342,7 @@ def _tensor(x: Tensor) -> Tensor:
     Raises:
         ValueError: Its shape is not fully defined.
     """
-    value = as_tensor("x", x)
+    value = as_numbers("x", x)
     if not value.shape.is_fully_defined():
         raise ValueError(
             f"A tensor of a collective must have a fully defined shape, got {value.shape}."
@@ -350,7 +356,7 @@ def _number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
     Raises:
         TypeError: It has another dtype.
     """
-    value = as_tensor("x", x)
+    value = as_numbers("x", x)
     if value.dtype.name not in dtypes:
         raise TypeError(
             f"The dtype must be one of {', '.join(dtypes)}, got {value.dtype.name}: use "

@@ -18,6 +18,8 @@ from ipufeed.parallel.pipeline.schedules import (
 from ipufeed.tf_types import NestFunction, Tensor
 
 INT32_MAX = 2**31 - 1
+# So that the number of IPUs, a power of two, is an int32.
+_LAST_DEVICE = 2**30 - 1
 # In a device_mapping: the stage is on all IPUs. User programs refer to this name.
 _ALL_DEVICES = -1
 
@@ -183,6 +185,11 @@ def check_mapping(mapping: object, stages: Stages, one_device: bool) -> Mapping:
             if isinstance(each, bool) or not hasattr(each, "__index__"):
                 raise TypeError(
                     f"device_mapping must hold integers, got {type(each).__name__}."
+                )
+            if int(each) > _LAST_DEVICE:
+                raise ValueError(
+                    f"device_mapping must hold numbers of at most {_LAST_DEVICE}, got "
+                    f"{each}: a pipeline needs as many IPUs as its highest number plus 1."
                 )
             if int(each) < _ALL_DEVICES:
                 raise ValueError(

@@ -246,6 +246,24 @@ def test_options_of_libraries_add_up():
         options.set_compilation_options(opts, [("a", "1")])
 
 
+@pytest.mark.parametrize(
+    "name", ["compilation", "convolution", "matmul", "pooling", "gcl", "report"]
+)
+def test_options_of_libraries_are_texts(name):
+    """Or numbers and bools, which become texts; nothing is set if one is wrong."""
+    opts = create_ipu_config()
+    set_options = getattr(options, f"set_{name}_options")
+    what = f"`{name}_options`"
+    with pytest.raises(TypeError, match=f"names in {what} must be str, got int 1"):
+        set_options(opts, {"a": "b", 1: "2"})
+    for value in (None, [], object()):
+        with pytest.raises(TypeError, match=f"'b' in {what} must be a str, number or"):
+            set_options(opts, {"a": "b", "b": value})
+    assert "'a': 'b'" not in repr(opts)
+    set_options(opts, {"a": 1, "b": 0.5, "c": True, "d": "x"})
+    assert "'a': 1, 'b': 0.5, 'c': True, 'd': 'x'" in repr(opts)
+
+
 def test_what_a_config_has_no_name_for_is_recorded():
     """Reports and verified transfers."""
     opts = create_ipu_config()

@@ -153,6 +153,12 @@ def test_an_argument_of_a_wrong_type_is_refused_by_name(arguments):
         create_ipu_config(**arguments)
 
 
+@pytest.mark.parametrize("name", ["max_report_size", "report_every_nth_execution"])
+def test_a_negative_number_of_reports_is_refused(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be at least 0, got -1"):
+        create_ipu_config(profiling=True, **{name: -1})
+
+
 def test_an_argument_of_a_wrong_type_is_refused_by_its_attribute():
     """Where it goes to one of IPUConfig's, that one checks."""
     with pytest.raises(TypeError, match="Trying to set selection_order to 1, but"):

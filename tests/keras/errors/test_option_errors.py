@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.device.program.strategy import IPUStrategy
+from ipufeed.keras import PipelineStage
 from ipufeed.parallel.pipeline.options import RecomputationMode
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 
@@ -193,3 +194,21 @@ def test_integers_of_numpy_are_numbers(kind):
         keras_models.configure(1)
 
     assert np.isfinite(history.history["loss"]).all()
+
+
+@pytest.mark.parametrize(
+    ("last", "missing"), [(3, r"\[1, 2\]\."), (10**7, r"\[1, .*, 20\], and others")]
+)
+def test_a_stage_that_is_far_too_high_is_refused(strategy, kind, last, missing):
+    """Without a list of all the others, which memory does not hold."""
+    with strategy.scope():
+        inputs = kind.Input((6,))
+        with PipelineStage(0):
+            x = kind.layers.Dense(3)(inputs)
+        with PipelineStage(last):
+            x = kind.layers.Dense(1)(x)
+        made = kind.Model(inputs, x)
+        made.compile("sgd", "mse", steps_per_execution=4)
+        made.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        with pytest.raises(RuntimeError, match=f"no layer is assigned to {missing}"):
+            made.fit(np.ones([16, 6], np.float32), np.ones([16, 1], np.float32), 4)

@@ -90,6 +90,14 @@ CASES = {
         ValueError,
         "Each stage must be mapped to an IPU: 1 mappings != 2 concurrent stages",
     ),
+    **{
+        f"device {number}": (
+            {"device_mapping": [0, number]},
+            ValueError,
+            f"device_mapping must hold numbers of at most 1073741823, got {number}: a pi",
+        )
+        for number in (2**30, 2**31 - 1, 10**12, 10**20)
+    },
     "a negative device": (
         {"device_mapping": [0, -2]},
         ValueError,
