@@ -37,6 +37,7 @@ from ipufeed.device.config.enums import (
 )
 from ipufeed.device.config.metadata import AttributeMetadata
 from ipufeed.device.config.tree import Category
+from ipufeed.device.config.types import check_poplar_options
 from ipufeed.errors import ConfigError
 
 __all__ = [
@@ -130,7 +131,8 @@ class IPUConfig(Category):
             ConfigError: The selections of IPUs exclude each other, or there is a
                 `process_index` without a `process_count`.
             ValueError: A number is out of range, or a required one is missing.
-            TypeError: An item of a list is of a wrong type.
+            TypeError: An item of a list, or an option of one of Poplar's libraries, is of
+                a wrong type.
         """
         check(self, use_ipu_model)
 
@@ -167,6 +169,8 @@ def check(config: IPUConfig, use_ipu_model: bool) -> None:
         # Both may also be lists: _check_selection.
         if isinstance(value, int) and not metadata.name.endswith("select_ipus"):
             _require_at_least(metadata.name, value, 0)
+        if isinstance(value, dict):
+            check_poplar_options(metadata.name, value)
     _check_selection(config, use_ipu_model)
     _check_norms(config)
     _check_versions(config, use_ipu_model)

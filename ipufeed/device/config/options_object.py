@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from typing import Any
 
-from ipufeed.checks import is_flag
 from ipufeed.device.config.config import IPUConfig
-from ipufeed.device.config.types import Mismatch, conform, type_name
+from ipufeed.device.config.types import (
+    Mismatch,
+    check_poplar_options,
+    conform,
+    type_name,
+)
 
 
 class IpuOptions:
@@ -61,22 +64,11 @@ def add_options(target: dict[str, Any], name: str, added: Any) -> None:
     """Adds options to `target`, from a dict or None.
 
     Raises:
-        TypeError: It is neither, an option's name is not a str, or its value is not a str,
-            number or bool: Poplar's libraries take texts.
+        TypeError: It is neither, or has what `check_poplar_options` refuses.
     """
     if added is None:
         return
     if not isinstance(added, Mapping):
         raise TypeError(f"`{name}` must be a dictionary, got {added!r}.")
-    for option, value in added.items():
-        if not isinstance(option, str):
-            raise TypeError(
-                f"The names in `{name}` must be str, got {type(option).__name__} "
-                f"{option!r}: an option is given as its name and value, both as text."
-            )
-        if not (isinstance(value, str | numbers.Real) or is_flag(value)):
-            raise TypeError(
-                f"The value of {option!r} in `{name}` must be a str, number or bool, got "
-                f"{type(value).__name__} {value!r}. Leave {option!r} out for its default."
-            )
+    check_poplar_options(name, added)
     target.update(added)

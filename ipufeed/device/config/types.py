@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from enum import Enum
 from numbers import Integral, Real
 from typing import Any
@@ -78,3 +79,23 @@ def restore(value: Any, wanted: Any) -> Any:
 def type_name(wanted: Any) -> str:
     """Returns a type as text for a message: `bool`, `int | list[int]`."""
     return wanted.__name__ if isinstance(wanted, type) else str(wanted)
+
+
+def check_poplar_options(name: str, options: Mapping[Any, Any]) -> None:
+    """Checks options of one of Poplar's libraries, which take texts.
+
+    Raises:
+        TypeError: The name of an option is not a str, or its value not a str, number or
+            bool.
+    """
+    for option, value in options.items():
+        if not isinstance(option, str):
+            raise TypeError(
+                f"The names in `{name}` must be str, got {type(option).__name__} "
+                f"{option!r}: an option is given as its name and value, both as text."
+            )
+        if not isinstance(value, str | Real | np.bool_):
+            raise TypeError(
+                f"The value of {option!r} in `{name}` must be a str, number or bool, got "
+                f"{type(value).__name__} {value!r}. Leave {option!r} out for its default."
+            )

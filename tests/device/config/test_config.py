@@ -302,6 +302,26 @@ def test_a_list_that_was_spoilt_later_is_found():
         config.validate()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({1: "2"}, "The names in `convolutions.poplar_options` must be str, got int 1"),
+        (
+            {"a": None},
+            "The value of 'a' in `convolutions.poplar_options` must be a str",
+        ),
+        ({"a": ["1"]}, "a str, number or bool, got list"),
+    ],
+)
+def test_options_of_a_library_are_texts(options, message):
+    config = IPUConfig()
+    config.convolutions.poplar_options = options
+    with pytest.raises(TypeError, match=message):
+        config.validate()
+    config.convolutions.poplar_options = {"a": "1", "b": 2, "c": 0.5, "d": True}
+    config.validate()
+
+
 def test_stochastic_rounding_takes_the_bool_that_it_once_was():
     """Programs of older releases set it to True."""
     config = IPUConfig()
