@@ -4,6 +4,7 @@ A new version of TensorFlow is looked at here first: each test names what relies
 """
 
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -125,6 +126,14 @@ def test_the_compiler_of_a_device_has_its_name(ops):
 def test_a_stream_of_the_host_does_at_once_what_it_is_given(ops):
     """A program's results are read when its executable has returned."""
     assert ops.assumed_host_stream().numpy()
+
+
+def test_the_conditions_of_status_or_are_aliases():
+    """ipufeed/cc/CMakeLists.txt makes structs of them, with which g++ is far faster."""
+    include = pathlib.Path(tf.sysconfig.get_include())
+    text = (include / "absl/status/internal/statusor_internal.h").read_text()
+
+    assert len(re.findall(r"using Is\w+ =\s*absl::(?:con|dis)junction<", text)) == 11
 
 
 @pytest.mark.process

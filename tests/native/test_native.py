@@ -20,6 +20,16 @@ def test_the_library_reports_what_it_was_built_from():
     assert info["sources"] == _native.fingerprint(ROOT / "ipufeed" / "cc")
 
 
+def test_the_library_names_no_folder_of_the_machine_that_built_it():
+    """Messages of TensorFlow's headers name the file in its package."""
+    library = _native.find_library()
+    text = library.read_bytes()
+
+    assert b"tensorflow/core/framework/tensor.h" in text
+    debug = bool(_native.build_info(library)["sanitizer"])
+    assert (b"site-packages" in text) <= debug
+
+
 def test_another_tensorflow_is_named_with_both_versions():
     """After an upgrade of TensorFlow the error names both versions, and the command."""
     _native.check_version("2.21.0", "2.21.3")
