@@ -1,5 +1,6 @@
 """What IPUStrategy promises: functions run on its IPU, to their end."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -258,6 +259,22 @@ def test_only_datasets_are_distributed(value, iterates):
         strategy.distribute_datasets_from_function(lambda context: value)
     made = strategy.experimental_distribute_dataset(tf.data.Dataset.range(3))
     assert strategy.experimental_distribute_dataset(made).cardinality() == 3
+
+
+def test_arrays_become_a_dataset_of_their_rows():
+    """StrategyV1's method, also in a version-1 graph, where a session holds them."""
+    arrays = (np.arange(6.0).reshape(3, 2), np.arange(3))
+
+    rows = list(IPUStrategy().experimental_make_numpy_dataset(arrays))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        made = IPUStrategy().experimental_make_numpy_dataset(arrays[1], session=session)
+        iterator = tf.compat.v1.data.make_initializable_iterator(made)
+        session.run(iterator.initializer)
+        number = iterator.get_next()
+        numbers = [session.run(number) for _ in range(3)]
+
+    assert [row[1].numpy() for row in rows] == [0, 1, 2] == numbers
+    np.testing.assert_array_equal(rows[2][0], [4.0, 5.0])
 
 
 @pytest.mark.parametrize("kind", ["sum", "SUM", tf.distribute.ReduceOp.SUM])

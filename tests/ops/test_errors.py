@@ -145,6 +145,9 @@ CASES = {
     "`axis` must be in [-2, 1] for tensors of rank 2, got 2.": lambda: (
         ipu.within_replica_ops.all_gather([X], 2)
     ),
+    "`x` must have at least one dimension for `split_dimension`, got a scalar.": lambda: (
+        ipu.all_to_all_op.all_to_all(1.0, 0, 0, 1)
+    ),
     "`split_dimension` must be an int in [-2, 2), got True.": lambda: (
         ipu.all_to_all_op.all_to_all(X, True, 0, 1)
     ),

@@ -92,6 +92,9 @@ PARAMETERS = {
         "ipu_device add_ipu_cross_replica_reductions enable_dataset_iterators "
         "enable_keras_extensions"
     ),
+    "distributed.popdist_strategy.PopDistStrategy.experimental_make_numpy_dataset": (
+        "numpy_input session"
+    ),
     "distributed.popdist_strategy.PopDistStrategy.experimental_run_v2": "fn args kwargs",
     "distributed.popdist_strategy.PopDistStrategy.reduce": "reduce_op value axis",
     "distributed.popdist_strategy.PopDistStrategy.run": "fn args kwargs options:warns",
@@ -141,6 +144,9 @@ PARAMETERS = {
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy": (
         "cluster_resolver ipu_device variables_on_host:warns"
     ),
+    "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.experimental_make_numpy_dataset": (
+        "numpy_input session"
+    ),
     "ipu_multi_worker_strategy.IPUMultiWorkerStrategy.experimental_run_v2": (
         "fn args kwargs"
     ),
@@ -162,6 +168,7 @@ PARAMETERS = {
     "ipu_strategy.IPUStrategy": (
         "ipu_device cpu_device:warns enable_dataset_iterators enable_keras_extensions"
     ),
+    "ipu_strategy.IPUStrategy.experimental_make_numpy_dataset": "numpy_input session",
     "ipu_strategy.IPUStrategy.experimental_run_v2": "fn args kwargs",
     "ipu_strategy.IPUStrategy.reduce": "reduce_op value axis",
     "ipu_strategy.IPUStrategy.run": "fn args kwargs options:warns",

@@ -236,6 +236,20 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
             )
         return super().reduce(reduce_op, value, axis)
 
+    def experimental_make_numpy_dataset(
+        self, numpy_input: Nest, session: Any = None
+    ) -> Dataset:
+        """Returns a dataset of arrays' rows, as a StrategyV1 of TensorFlow does.
+
+        Args:
+            numpy_input: A nest of arrays with the same number of rows.
+            session: The session that holds the arrays in a version-1 graph.
+        """
+        dataset: Dataset = self.extended.experimental_make_numpy_dataset(
+            numpy_input, session
+        )
+        return dataset
+
     def experimental_run_v2(self, fn: Any, args: Any = (), kwargs: Any = None) -> Nest:
         """Runs a function on the IPU: the name of `run` in TensorFlow 2.1."""
         return self.run(fn, args, kwargs)

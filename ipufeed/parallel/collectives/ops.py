@@ -23,15 +23,16 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from ipufeed import _native
-from ipufeed.checks import (
-    as_numbers,
-    flags_checked,
-    is_int,
-    numbers_in,
-    shape_with_room,
-)
+from ipufeed.checks import flags_checked, numbers_in, shape_with_room
 from ipufeed.no_effect import no_effect
 from ipufeed.once import once
+from ipufeed.parallel.collectives.arguments import (
+    dimension,
+    fixed_tensor,
+    group_size,
+    number_tensor,
+    optional_group,
+)
 from ipufeed.queues.chain import put_token, take_token
 from ipufeed.tf_types import Nest, Operation, Tensor
 
@@ -80,9 +81,9 @@ def cross_replica_sum(
         tf.errors.InvalidArgumentError: When it runs: it does not divide the replicas.
         tf.errors.UnimplementedError: When it runs: it spans some of the processes.
     """
-    group = _checked_size(replica_group_size, "replica_group_size")
+    group = optional_group(replica_group_size, "replica_group_size")
     (total,) = collective(
-        [_number(x, NUMBERS)], Collective.REDUCE, group=group, name=name
+        [number_tensor(x, NUMBERS)], Collective.REDUCE, group=group, name=name
     )
     return total
 
@@ -103,15 +104,19 @@ def cross_replica_mean(
     Raises:
         TypeError, ValueError, tf.errors.OpError: See cross_replica_sum.
     """
-    group = _checked_size(replica_group_size, "replica_group_size")
-    return collective([_number(x, FLOATS)], Collective.MEAN, group=group, name=name)[0]
+    group = optional_group(replica_group_size, "replica_group_size")
+    return collective(
+        [number_tensor(x, FLOATS)], Collective.MEAN, group=group, name=name
+    )[0]
 
 
 def cross_replica_means(tensors: list[Tensor]) -> list[Tensor]:
     """Averages several tensors over the replicas, in one collective."""
     if not tensors:
         return []
-    return collective([_number(each, FLOATS) for each in tensors], Collective.MEAN)
+    return collective(
+        [number_tensor(each, FLOATS) for each in tensors], Collective.MEAN
+    )
 
 
 @flags_checked
@@ -151,11 +156,15 @@ def all_gather(x: Nest, replication_factor: int, name: str | None = None) -> Nes
         tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
             number of replicas.
     """
-    factor = _required_size(replication_factor, "replication_factor")
+    factor = group_size(replication_factor, "replication_factor")
     return _of_each(
         x,
         lambda each: collective(
-            [_tensor(each)], Collective.GATHER, group=factor, replicas=factor, name=name
+            [fixed_tensor(each)],
+            Collective.GATHER,
+            group=factor,
+            replicas=factor,
+            name=name,
         )[0],
     )
 
@@ -184,14 +193,14 @@ def reduce_scatter(
         tf.errors.InvalidArgumentError: When it runs: the factor does not divide the
             replicas.
     """
-    factor = _required_size(replication_factor, "replication_factor")
+    factor = group_size(replication_factor, "replication_factor")
     if not isinstance(op, str) or op not in REDUCTIONS:
         raise ValueError(f"`op` must be one of {', '.join(REDUCTIONS)}, got {op!r}.")
     reduction, divides = REDUCTIONS[op]
 
     def scatter(each: Tensor) -> Tensor:
         (part,) = collective(
-            [_tensor(_number(each, FLOATS if divides else NUMBERS))],
+            [fixed_tensor(number_tensor(each, FLOATS if divides else NUMBERS))],
             Collective.REDUCE_SCATTER,
             reduction=reduction,
             group=factor,
@@ -228,11 +237,11 @@ def all_to_all(
         tf.errors.InvalidArgumentError: When it runs: the number does not divide the
             replicas.
     """
-    value = _tensor(x)
-    count = _required_size(number_of_replicas, "number_of_replicas")
+    value = fixed_tensor(x)
+    count = group_size(number_of_replicas, "number_of_replicas")
     shape = shape_with_room(value.shape.as_list(), "x")
-    split = _dimension(split_dimension, len(shape), "split_dimension")
-    concat = _dimension(concat_dimension, len(shape), "concat_dimension")
+    split = dimension(split_dimension, len(shape), "split_dimension")
+    concat = dimension(concat_dimension, len(shape), "concat_dimension")
     if shape[split] % count:
         raise ValueError(
             f"The split dimension {split} must be divisible by the {count} replicas, got "
@@ -336,64 +345,7 @@ def gradients_of_collective(op: Operation, *gradients: Tensor) -> list[Tensor]:
     return [*results, None]  # the token's
 
 
-def _tensor(x: Tensor) -> Tensor:
-    """Converts to a tensor of a fully defined shape.
-
-    Raises:
-        ValueError: Its shape is not fully defined.
-    """
-    value = as_numbers("x", x)
-    if not value.shape.is_fully_defined():
-        raise ValueError(
-            f"A tensor of a collective must have a fully defined shape, got {value.shape}."
-        )
-    return value
-
-
-def _number(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
-    """Converts to a tensor of one of these dtypes.
-
-    Raises:
-        TypeError: It has another dtype.
-    """
-    value = as_numbers("x", x)
-    if value.dtype.name not in dtypes:
-        raise TypeError(
-            f"The dtype must be one of {', '.join(dtypes)}, got {value.dtype.name}: use "
-            "tf.cast."
-        )
-    return value
-
-
 def _of_each(x: Nest, one: Callable[[Tensor], Tensor]) -> Nest:
     """Maps the tensors of a nest to a list; the result alone if there is one tensor."""
     results = [one(each) for each in tf.nest.flatten(x)]
     return results[0] if len(results) == 1 else results
-
-
-def _checked_size(size: int | None, what: str) -> int:
-    """Checks an optional group size; returns 0 for None and 0, which mean all replicas.
-
-    Raises:
-        ValueError: It is not an integer of at least 0.
-    """
-    is_all = size is None or (size == 0 and not isinstance(size, bool))
-    return 0 if is_all else _required_size(size, what)
-
-
-def _required_size(size: object, what: str) -> int:
-    """Checks a group size; raises ValueError unless it is a positive integer."""
-    if not is_int(size) or size < 1:
-        raise ValueError(f"`{what}` must be a positive integer, got {size!r}.")
-    return int(size)
-
-
-def _dimension(axis: int, rank: int, what: str) -> int:
-    """Checks a dimension; returns it counted from 0 (a negative one is from the end).
-
-    Raises:
-        ValueError: It is not an int, or out of range.
-    """
-    if not is_int(axis) or not -rank <= axis < rank:
-        raise ValueError(f"`{what}` must be an int in [{-rank}, {rank}), got {axis!r}.")
-    return axis % rank
