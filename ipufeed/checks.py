@@ -309,6 +309,23 @@ def shape_with_room(shape: list[int], name: str) -> list[int]:
     return shape
 
 
+def arrays_of_rows(name: str, value: Any) -> Any:
+    """Returns a nest of arrays as it is.
+
+    Raises:
+        TypeError: The nest is empty, or holds a scalar or another object than an array.
+    """
+    import tensorflow as tf
+
+    leaves = tf.nest.flatten(value)
+    if not leaves or not all(getattr(each, "shape", ()) for each in leaves):
+        raise TypeError(
+            f"`{name}` must be arrays of at least one dimension, in any nest, got "
+            f"{value!r}."
+        )
+    return value
+
+
 def is_within(value: float, low: float, high: float) -> bool:
     """Whether a number is finite and in [low, high]."""
     return math.isfinite(value) and low <= value <= high

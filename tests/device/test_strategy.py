@@ -275,6 +275,9 @@ def test_arrays_become_a_dataset_of_their_rows():
 
     assert [row[1].numpy() for row in rows] == [0, 1, 2] == numbers
     np.testing.assert_array_equal(rows[2][0], [4.0, 5.0])
+    for wrong in (5, None, [], "x", [1, 2], np.float32(1.0)):
+        with pytest.raises(TypeError, match="`numpy_input` must be arrays of at least"):
+            IPUStrategy().experimental_make_numpy_dataset(wrong)
 
 
 @pytest.mark.parametrize("kind", ["sum", "SUM", tf.distribute.ReduceOp.SUM])

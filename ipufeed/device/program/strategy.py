@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
-from ipufeed.checks import check_function, flags_checked
+from ipufeed.checks import arrays_of_rows, check_function, flags_checked
 from ipufeed.device.program import executor, float64, outside_compilation
 from ipufeed.device.program.host_iterator import HostDataset
 from ipufeed.device.program.replication import refuse_replicas
@@ -244,9 +244,11 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         Args:
             numpy_input: A nest of arrays with the same number of rows.
             session: The session that holds the arrays in a version-1 graph.
+
+        Raises TypeError for other objects, ValueError for different numbers of rows.
         """
         dataset: Dataset = self.extended.experimental_make_numpy_dataset(
-            numpy_input, session
+            arrays_of_rows("numpy_input", numpy_input), session
         )
         return dataset
 

@@ -56,7 +56,7 @@ def dimension(axis: int, rank: int, what: str) -> int:
     """Checks a dimension; returns it counted from 0 (a negative one is from the end).
 
     Raises:
-        ValueError: It is not an int, or out of range, or there is no dimension.
+        ValueError: It is not an int or is out of range, or the rank is 0.
     """
     if rank == 0:
         raise ValueError(
