@@ -1,5 +1,6 @@
 """The folders of the native core: each includes itself and those above it."""
 
+import collections
 import importlib.util
 import re
 from pathlib import Path
@@ -31,6 +32,13 @@ LAYERS = (
 OTHERS = ("stubs", "pch")
 # "folder/file -> folder/header": why it is still there.
 DEBT: dict[str, str] = {}
+
+# The name of a constant at the level of a namespace.
+CONSTANT = re.compile(
+    r"^(?:inline |static )*(?:constexpr|const|constinit) [^;{=()\n]*?"
+    r"\b(k[A-Z]\w*)(?= ?[\[={;]|$)",
+    re.MULTILINE,
+)
 
 TENSORFLOW = re.compile(r"(tensorflow|tsl|xla|absl|Eigen|google|mlir|llvm)/")
 
@@ -90,6 +98,20 @@ def test_files_are_named_by_their_folder():
         for name in includes(path)
         if name in names
     ]
+
+
+def test_each_constant_has_a_name_of_its_own():
+    """Files are compiled as one unit, in which a second constant hides a header's.
+
+    One in an unnamed namespace does so silently, in the files behind it.
+    """
+    declared = collections.defaultdict(set)
+    for path in sources():
+        for name in CONSTANT.findall(path.read_text()):
+            declared[name].add(place(path))
+
+    assert len(declared) > 50
+    assert {name: files for name, files in declared.items() if len(files) > 1} == {}
 
 
 def test_no_file_of_ipufeed_hides_one_of_tensorflow():

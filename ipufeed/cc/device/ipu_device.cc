@@ -309,7 +309,7 @@ class IpuFactory : public tensorflow::DeviceFactory {
 
 constexpr int kPriority = 50;  // below the CPU's: nothing lands here unasked
 
-const bool kRegistered = [] {
+const bool kFactoryRegistered = [] {
   tensorflow::DeviceFactory::Register("IPU", std::make_unique<IpuFactory>(), kPriority,
                                       /*is_pluggable_device=*/false);
   return true;

@@ -20,7 +20,7 @@ using tensorflow::TensorShape;
 constexpr std::size_t kWholeBytes = 64 << 10;
 constexpr std::size_t kSmallestBlock = 4 << 10;
 // The alignment of a tensor's parts that TensorFlow's kernels need.
-constexpr std::size_t kAlignment = kCacheLine;
+constexpr std::size_t kTensorAlignment = kCacheLine;
 
 // A part of a block, as the memory of a tensor.
 class BlockBuffer final : public tensorflow::TensorBuffer {
@@ -288,7 +288,7 @@ absl::Status ResultStore::stack(const Column& column, tensorflow::DataType dtype
     if (tensor->CopyFrom(front.whole, shape)) return absl::OkStatus();
     return absl::InternalError("a result has another size than its signature.");
   }
-  if (is_alone && front.front % kAlignment == 0) {
+  if (is_alone && front.front % kTensorAlignment == 0) {
     // The tensor has a reference of its own.
     const std::unique_ptr<BlockBuffer, Unref> buffer(
         new BlockBuffer(front.block, front.front, front.used - front.front));

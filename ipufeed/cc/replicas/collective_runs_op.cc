@@ -21,7 +21,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
-constexpr int kKept =
+constexpr int kFailuresKept =
     static_cast<int>(std::tuple_size_v<decltype(CollectiveRuns::failed)>);
 
 REGISTER_OP("IpufeedCollectiveRuns")
@@ -34,7 +34,8 @@ REGISTER_OP("IpufeedCollectiveRuns")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       for (const int i : {0, 4, 5}) c->set_output(i, c->Vector(kDevices));
-      for (const int i : {1, 2, 3}) c->set_output(i, c->Matrix(kDevices, kKept));
+      for (const int i : {1, 2, 3})
+        c->set_output(i, c->Matrix(kDevices, kFailuresKept));
       return absl::OkStatus();
     })
     .Doc(R"doc(
@@ -58,9 +59,9 @@ class CollectiveRunsOp : public Kernel {
     Tensor* codes = nullptr;
     Tensor* messages = nullptr;
     TF_RETURN_IF_ERROR(allocate_output(ctx, 0, {kDevices}, &begun));
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 1, {kDevices, kKept}, &failed));
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 2, {kDevices, kKept}, &codes));
-    TF_RETURN_IF_ERROR(allocate_output(ctx, 3, {kDevices, kKept}, &messages));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 1, {kDevices, kFailuresKept}, &failed));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 2, {kDevices, kFailuresKept}, &codes));
+    TF_RETURN_IF_ERROR(allocate_output(ctx, 3, {kDevices, kFailuresKept}, &messages));
     Tensor* ended = nullptr;
     Tensor* waits = nullptr;
     TF_RETURN_IF_ERROR(allocate_output(ctx, 4, {kDevices}, &ended));
@@ -76,7 +77,7 @@ class CollectiveRunsOp : public Kernel {
                         "\n");
       }
       waits->vec<tensorflow::tstring>()(ordinal) = lines;
-      for (int i = 0; i < kKept; ++i) {
+      for (int i = 0; i < kFailuresKept; ++i) {
         const auto& [run, why] = runs.failed[static_cast<std::size_t>(i)];
         failed->matrix<std::int64_t>()(ordinal, i) = run;
         codes->matrix<std::int32_t>()(ordinal, i) =

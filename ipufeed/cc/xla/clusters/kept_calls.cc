@@ -20,7 +20,7 @@ using tensorflow::Node;
 // What Grappler takes for the mark of a call that will be compiled, and does not
 // inline. TensorFlow's own pass for such marks runs before the one that makes it here.
 constexpr char kMark[] = "_xla_compile_id";
-constexpr char kKept[] = "ipufeed_kept_call";
+constexpr char kKeptCall[] = "ipufeed_kept_call";
 
 bool is_call(const Node& node, const GraphOptimizationPassOptions& options) {
   return node.IsPartitionedCall() || node.type_string() == "SymbolicGradient" ||
@@ -85,7 +85,7 @@ absl::Status inline_calls(const GraphOptimizationPassOptions& options) {
 absl::Status keep_calls(const GraphOptimizationPassOptions& options) {
   const Calls calls(options);
   if (calls.must_be_inlined) return absl::OkStatus();
-  for (Node* call : calls.all) call->AddAttr(kMark, kKept);
+  for (Node* call : calls.all) call->AddAttr(kMark, kKeptCall);
   return absl::OkStatus();
 }
 
@@ -93,7 +93,7 @@ absl::Status release_calls(const GraphOptimizationPassOptions& options) {
   if (options.graph == nullptr) return absl::OkStatus();
   for (Node* node : (*options.graph)->op_nodes()) {
     std::string mark;
-    if (tensorflow::TryGetNodeAttr(node->attrs(), kMark, &mark) && mark == kKept) {
+    if (tensorflow::TryGetNodeAttr(node->attrs(), kMark, &mark) && mark == kKeptCall) {
       node->ClearAttr(kMark);
     }
   }

@@ -24,12 +24,12 @@ namespace ipufeed {
 namespace {
 
 // XLA's kernels expect their arguments so aligned.
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kBufferAlignment = 64;
 
 // The memory itself, or a copy of it in `copies` where it is not aligned.
 absl::StatusOr<void*> aligned(const Memory& memory,
                               std::vector<tensorflow::Tensor>* copies) {
-  if (reinterpret_cast<std::uintptr_t>(memory.data) % kAlignment == 0) {
+  if (reinterpret_cast<std::uintptr_t>(memory.data) % kBufferAlignment == 0) {
     return memory.data;
   }
   const auto bytes = static_cast<std::int64_t>(memory.bytes);

@@ -149,7 +149,7 @@ class KernelCreator final : public XlaKernelCreator {
 };
 
 // Replaces the one that TensorFlow registers when it is loaded.
-const bool kRegistered = [] {
+const bool kCreatorRegistered = [] {
   tensorflow::RegisterDefaultCustomKernelCreator(new KernelCreator);
   return true;
 }();

@@ -22,8 +22,8 @@ namespace {
 constexpr char kShard[] = "_ipufeed_shard";
 constexpr char kShards[] = "_ipufeed_shards";
 // A pipeline's own attribute is how many it needs.
-constexpr char kPipeline[] = "IpufeedPipeline";
-constexpr char kDevices[] = "devices";
+constexpr char kPipelineOp[] = "IpufeedPipeline";
+constexpr char kPipelineDevices[] = "devices";
 
 int shards_at(const tensorflow::NodeDef& node) {
   int most = 1;
@@ -34,7 +34,8 @@ int shards_at(const tensorflow::NodeDef& node) {
       if (absl::SimpleAtoi(text, &index)) most = std::max(most, index + 1);
     }
   }
-  const auto all = node.attr().find(node.op() == kPipeline ? kDevices : kShards);
+  const auto all =
+      node.attr().find(node.op() == kPipelineOp ? kPipelineDevices : kShards);
   if (all == node.attr().end()) return most;
   return std::max(most, static_cast<int>(all->second.i()));
 }

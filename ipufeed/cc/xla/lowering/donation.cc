@@ -102,7 +102,7 @@ bool writes(const HloInstruction& instruction, std::int64_t index) {
 // A number among the results of an instruction that it writes and nothing else reads,
 // or null. A fusion that takes it runs after that instruction: XLA's runtime orders
 // what it runs by the memory that it reads and writes, not by control dependencies.
-HloInstruction* number_of(HloInstruction* instruction) {
+HloInstruction* number_result(HloInstruction* instruction) {
   if (is_number(instruction->shape())) {
     return writes(*instruction, kAll) ? instruction : nullptr;
   }
@@ -192,7 +192,7 @@ class Donation {
     close_over(&before, predecessors);
     for (HloInstruction* call : calls) {
       if (before.count(call) == 0) {
-        HloInstruction* number = number_of(call);
+        HloInstruction* number = number_result(call);
         if (number == nullptr) return false;
         last_numbers_.push_back(number);
       }
