@@ -123,8 +123,8 @@ if "-MF" in arguments:
 """
 
 
-# Compiled as one unit, with the files of xla/lowering.
-HEAVY = ("compiler", "ipu_executable", "ipu_program", "hlo_text", "xla_compilation")
+# These are compiled as one unit.
+XLA = ("xla/lowering", "xla/compile")
 # Each is one unit, too.
 FOLDERS = (
     *(
@@ -138,7 +138,7 @@ FOLDERS = (
         "random",
         "host",
     ),
-    *("xla/calls", "xla/clusters", "xla/compile", "capi"),
+    *("xla/calls", "xla/clusters", "capi"),
 )
 
 
@@ -192,13 +192,10 @@ def test_only_what_changed_is_compiled_again(tmp_path, build_command):
         return sorted(log.read_text().split())
 
     cc = tree / "ipufeed/cc"
-    heavy = [cc / f"xla/compile/{name}.cc" for name in HEAVY]
-    heavy += sorted(cc.glob("xla/lowering/*.cc"))
-    units = [("0", heavy)]
+    units = [("0", [path for each in XLA for path in sorted((cc / each).glob("*.cc"))])]
     for folder in FOLDERS:
         members = sorted((cc / folder).glob("*.cc"))
         members = [path for path in members if path.name != "build_info.cc"]
-        members = [path for path in members if path not in heavy]
         units.append((folder.rpartition("/")[2], members))
     together = [path for _, members in units for path in members]
     units += [("", [path]) for path in cc.rglob("*.cc") if path not in together]
