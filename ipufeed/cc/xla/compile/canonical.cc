@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,10 +20,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "base/proto_fields.h"
 #include "xla/service/hlo.pb.h"
 
 namespace ipufeed {
@@ -34,101 +31,10 @@ namespace {
 // the upper half, but not everywhere.
 std::int64_t local_id(std::int64_t number) { return number & 0xFFFFFFFF; }
 
-using google::protobuf::io::CodedInputStream;
-using google::protobuf::io::CodedOutputStream;
 using xla::HloComputationProto;
 using xla::HloInstructionProto;
 using xla::HloModuleProto;
 using xla::ProgramShapeProto;
-
-// How a field is written: the low bits of its tag.
-enum Wire : std::uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-// One field of a serialised message.
-struct Field {
-  int number = 0;
-  std::uint64_t value = 0;  // of a varint
-  std::string_view bytes;   // of a string, a message or packed numbers
-  std::string_view whole;   // with its tag
-};
-
-// The fields of a serialised message, one after the other.
-class Fields {
- public:
-  explicit Fields(std::string_view message)
-      : message_(message),
-        stream_(reinterpret_cast<const std::uint8_t*>(message.data()),
-                static_cast<int>(message.size())) {}
-
-  // False at the end, and for what is not a message: see whole().
-  bool next(Field* field) {
-    const int start = stream_.CurrentPosition();
-    const std::uint32_t tag = stream_.ReadTag();
-    if (tag == 0) return false;
-    *field = Field();
-    field->number = static_cast<int>(tag >> 3);
-    if (!read(static_cast<Wire>(tag & 7), field)) return false;
-    field->whole = message_.substr(start, stream_.CurrentPosition() - start);
-    read_to_ = stream_.CurrentPosition();
-    return true;
-  }
-
-  // Whether all of the message has been read.
-  bool whole() const { return read_to_ == static_cast<int>(message_.size()); }
-
- private:
-  bool read(Wire wire, Field* field) {
-    std::uint32_t size = 0;
-    switch (wire) {
-      case kVarint:
-        return stream_.ReadVarint64(&field->value);
-      case kFixed64:
-        return stream_.Skip(8);
-      case kFixed32:
-        return stream_.Skip(4);
-      case kBytes:
-        if (!stream_.ReadVarint32(&size)) return false;
-        if (size > message_.size() - stream_.CurrentPosition()) return false;
-        field->bytes = message_.substr(stream_.CurrentPosition(), size);
-        return stream_.Skip(static_cast<int>(size));
-    }
-    return false;
-  }
-
-  const std::string_view message_;
-  CodedInputStream stream_;
-  int read_to_ = 0;
-};
-
-// Calls `take` with each field. False for what is not a message, or if `take` returns
-// false.
-template <typename Take>
-bool each_field(std::string_view message, Take take) {
-  Fields fields(message);
-  Field field;
-  while (fields.next(&field)) {
-    if (!take(field)) return false;
-  }
-  return fields.whole();
-}
-
-using FewNumbers = absl::InlinedVector<std::int64_t, 4>;
-
-// Appends the numbers of a repeated field, packed or one of them.
-bool append_numbers(const Field& field, FewNumbers* numbers) {
-  if (field.bytes.data() == nullptr) {
-    numbers->push_back(static_cast<std::int64_t>(field.value));
-    return true;
-  }
-  CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(field.bytes.data()),
-                          static_cast<int>(field.bytes.size()));
-  std::uint64_t value = 0;
-  while (stream.CurrentPosition() < static_cast<int>(field.bytes.size())) {
-    if (!stream.ReadVarint64(&value)) return false;
-    numbers->push_back(static_cast<std::int64_t>(value));
-  }
-  return true;
-}
 
 struct Instruction {
   std::string_view bytes;
@@ -136,14 +42,14 @@ struct Instruction {
   std::int64_t id = 0;
   std::int64_t parameter = 0;
   bool side_effect = false;
-  FewNumbers operands;
-  FewNumbers predecessors;
-  FewNumbers called;
+  ProtoNumbers operands;
+  ProtoNumbers predecessors;
+  ProtoNumbers called;
 };
 
 bool read(std::string_view bytes, Instruction* instruction) {
   instruction->bytes = bytes;
-  return each_field(bytes, [&](const Field& field) {
+  return each_proto_field(bytes, [&](const ProtoField& field) {
     switch (field.number) {
       case HloInstructionProto::kOpcodeFieldNumber:
         instruction->opcode = field.bytes;
@@ -158,11 +64,11 @@ bool read(std::string_view bytes, Instruction* instruction) {
         instruction->side_effect = field.value != 0;
         return true;
       case HloInstructionProto::kOperandIdsFieldNumber:
-        return append_numbers(field, &instruction->operands);
+        return append_proto_numbers(field, &instruction->operands);
       case HloInstructionProto::kControlPredecessorIdsFieldNumber:
-        return append_numbers(field, &instruction->predecessors);
+        return append_proto_numbers(field, &instruction->predecessors);
       case HloInstructionProto::kCalledComputationIdsFieldNumber:
-        return append_numbers(field, &instruction->called);
+        return append_proto_numbers(field, &instruction->called);
       default:
         return true;
     }
@@ -183,7 +89,7 @@ struct Computation {
 
 bool read(std::string_view bytes, Computation* computation) {
   computation->bytes = bytes;
-  return each_field(bytes, [&](const Field& field) {
+  return each_proto_field(bytes, [&](const ProtoField& field) {
     switch (field.number) {
       case HloComputationProto::kIdFieldNumber:
         computation->id = static_cast<std::int64_t>(field.value);
@@ -204,41 +110,6 @@ bool read(std::string_view bytes, Computation* computation) {
   });
 }
 
-// Writes serialised fields.
-class Writer {
- public:
-  explicit Writer(std::string* out) : stream_(out), coded_(&stream_) {}
-
-  void copy(std::string_view bytes) {
-    coded_.WriteRaw(bytes.data(), static_cast<int>(bytes.size()));
-  }
-
-  // All fields of a message but some.
-  void copy_without(std::string_view message, std::initializer_list<int> numbers) {
-    each_field(message, [&](const Field& field) {
-      if (std::find(numbers.begin(), numbers.end(), field.number) == numbers.end()) {
-        copy(field.whole);
-      }
-      return true;
-    });
-  }
-
-  void number(int field, std::int64_t value) {
-    coded_.WriteTag(static_cast<std::uint32_t>(field) << 3 | kVarint);
-    coded_.WriteVarint64(static_cast<std::uint64_t>(value));
-  }
-
-  void bytes(int field, std::string_view value) {
-    coded_.WriteTag(static_cast<std::uint32_t>(field) << 3 | kBytes);
-    coded_.WriteVarint32(static_cast<std::uint32_t>(value.size()));
-    copy(value);
-  }
-
- private:
-  google::protobuf::io::StringOutputStream stream_;
-  CodedOutputStream coded_;
-};
-
 // What an instruction does to more than its result.
 bool acts(const Instruction& each) {
   static const auto* const opcodes = new absl::flat_hash_set<std::string_view>{
@@ -248,7 +119,7 @@ bool acts(const Instruction& each) {
 }
 
 // What an instruction is, without its name, its numbers and those of what it needs.
-void write_content(const Instruction& each, Writer* writer) {
+void write_content(const Instruction& each, ProtoWriter* writer) {
   writer->copy_without(
       each.bytes,
       {HloInstructionProto::kNameFieldNumber, HloInstructionProto::kMetadataFieldNumber,
@@ -258,10 +129,10 @@ void write_content(const Instruction& each, Writer* writer) {
 }
 
 // A ProgramShapeProto without the names of parameters.
-void write_program_shape(const Field& field, Writer* writer) {
+void write_program_shape(const ProtoField& field, ProtoWriter* writer) {
   std::string shape;
-  Writer(&shape).copy_without(field.bytes,
-                              {ProgramShapeProto::kParameterNamesFieldNumber});
+  ProtoWriter(&shape).copy_without(field.bytes,
+                                   {ProgramShapeProto::kParameterNamesFieldNumber});
   writer->bytes(field.number, shape);
 }
 
@@ -270,7 +141,7 @@ class Canonical {
   // False for what is not a whole program.
   bool read(std::string_view module) {
     module_ = module;
-    const bool whole = each_field(module, [this](const Field& field) {
+    const bool whole = each_proto_field(module, [this](const ProtoField& field) {
       if (field.number == HloModuleProto::kEntryComputationIdFieldNumber) {
         entry_ = static_cast<std::int64_t>(field.value);
       }
@@ -393,7 +264,7 @@ class Canonical {
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       content.clear();
       {
-        Writer writer(&content);
+        ProtoWriter writer(&content);
         write_content(instructions[i], &writer);
       }
       for (const auto id : instructions[i].operands) {
@@ -413,8 +284,8 @@ class Canonical {
   }
 
   void write(std::string* out) const {
-    Writer writer(out);
-    each_field(module_, [&](const Field& field) {
+    ProtoWriter writer(out);
+    each_proto_field(module_, [&](const ProtoField& field) {
       switch (field.number) {
         case HloModuleProto::kNameFieldNumber:
         case HloModuleProto::kIdFieldNumber:
@@ -449,8 +320,8 @@ class Canonical {
     const auto number_of = [&](std::int64_t id) {
       return numbers[computation.places.at(local_id(id))];
     };
-    Writer writer(out);
-    each_field(computation.bytes, [&](const Field& field) {
+    ProtoWriter writer(out);
+    each_proto_field(computation.bytes, [&](const ProtoField& field) {
       switch (field.number) {
         case HloComputationProto::kNameFieldNumber:
         case HloComputationProto::kExecutionThreadFieldNumber:
@@ -473,7 +344,7 @@ class Canonical {
       const Instruction& each = computation.instructions[computation.order[i]];
       bytes.clear();
       {
-        Writer instruction(&bytes);
+        ProtoWriter instruction(&bytes);
         write_content(each, &instruction);
         instruction.number(HloInstructionProto::kIdFieldNumber,
                            static_cast<std::int64_t>(i));
