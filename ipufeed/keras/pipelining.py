@@ -299,21 +299,6 @@ def print_pipeline_stage_assignment_summary(
         show(line)
 
 
-def export_for_ipu_serving(
-    state: ModelState, model: KerasModel, *_: object, **__: object
-) -> None:
-    """Refused, as `serving.export_keras` is: a function exports the model.
-
-    Raises:
-        NotImplementedError: Always, with what to use.
-    """
-    raise NotImplementedError(
-        "export_for_ipu_serving does not work here: use "
-        "serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
-        "model is a function of its input."
-    )
-
-
 def _require_built(model: KerasModel, state: ModelState, verb: str) -> None:
     if state.kit.is_taken_apart(model):
         return
@@ -342,5 +327,4 @@ METHODS = (
     set_pipeline_stage_assignment,
     reset_pipeline_stage_assignment,
     print_pipeline_stage_assignment_summary,
-    export_for_ipu_serving,
 )
