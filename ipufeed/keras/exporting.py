@@ -181,7 +181,7 @@ def _inputs(
     flat = tf.nest.flatten(symbolic)
     specs = []
     for place, each in enumerate(flat):
-        shape = [*tf.TensorShape(each.shape)]
+        shape = tf.TensorShape(each.shape).as_list()
         if shape and shape[0] is None:
             shape[0] = rows
         elif rows is not None and shape and shape[0] != rows:
