@@ -26,7 +26,8 @@ def is_flag(value: object) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
-def _check_flag(name: str, value: object, or_none: bool = False) -> None:
+def check_flag(name: str, value: object, or_none: bool = False) -> None:
+    """Raises TypeError unless an argument is a bool; or None, with `or_none`."""
     if is_flag(value) or (or_none and value is None):
         return
     raise TypeError(
@@ -38,7 +39,7 @@ def _check_flag(name: str, value: object, or_none: bool = False) -> None:
 def check_flags(**flags: object) -> None:
     """Raises TypeError unless all arguments are bools."""
     for name, value in flags.items():
-        _check_flag(name, value)
+        check_flag(name, value)
 
 
 def flags_checked(function: Function) -> Function:
@@ -58,9 +59,9 @@ def flags_checked(function: Function) -> Function:
     def checked(*arguments: Any, **keywords: Any) -> Any:
         for position, name, or_none in flags:
             if name in keywords:
-                _check_flag(name, keywords[name], or_none)
+                check_flag(name, keywords[name], or_none)
             elif position < min(len(arguments), code.co_argcount):
-                _check_flag(name, arguments[position], or_none)
+                check_flag(name, arguments[position], or_none)
         return function(*arguments, **keywords)
 
     return cast(Function, checked)

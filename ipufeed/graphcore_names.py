@@ -260,7 +260,7 @@ MODULES: dict[str, dict[str, str]] = {
         "FRONTEND_ATTRIBUTES_NAME frontend_attribute ipu_jit_scope ipu_scope ipu_shard "
         "outside_compilation_scope partials_type stochastic_rounding",
     ),
-    "serving": _refused("export_keras")
+    "serving": _at("keras.exporting", "export_keras")
     | _at("applications.exporting", "export_pipeline export_single_step"),
     "sharding": _at(
         "device.program.shard_queries",

@@ -144,13 +144,13 @@ ALLOWED = {
         *("device.program", "device.system", "no_effect", "tf_patches"),
     },
     "keras.checks": {"checks", "device.program", "errors", "python_ops", "tf_types"},
-    "keras.data": {"keras.checks", "tf_types"},
+    "keras.data": {"keras.checks", "device.log", "tf_types"},
     "keras": {
         *("keras.changes", "keras.checks", "keras.data", "keras.layers"),
         *("keras.pipeline", "queues"),
         *("parallel.collectives", "parallel.optimizers", "parallel.pipeline", "checks"),
         *("device.log", "device.program", "device.system"),
-        *("no_effect", "once", "tf_patches", "tf_types"),
+        *("applications", "no_effect", "once", "tf_patches", "tf_types"),
     },
     "keras.older": {"keras", "keras.layers", "tf_types"},
     "estimators": {

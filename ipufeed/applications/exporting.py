@@ -15,6 +15,7 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,7 +31,7 @@ from ipufeed.applications.serving_signature import (
 from ipufeed.checks import as_count, as_numbers, as_tensor, flags_checked
 from ipufeed.device.program import loops
 from ipufeed.device.system import system
-from ipufeed.parallel.pipeline import checks
+from ipufeed.parallel.pipeline.arguments import Given
 from ipufeed.parallel.pipeline.pipeline import StageOptions, pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule, refusal
 from ipufeed.queues.infeed import IPUInfeedQueue
@@ -175,7 +176,15 @@ def export_pipeline(
             f"{reprlib.repr(computational_stages)}."
         )
     values = _as_values(inputs)
-    _check_iterations(count, stages, device_mapping, pipeline_schedule)
+    of_pipeline: dict[str, Any] = {
+        "gradient_accumulation_count": count,
+        "device_mapping": device_mapping,
+        "pipeline_schedule": pipeline_schedule,
+        "forward_propagation_stages_poplar_options": poplar_options,
+        "name": name,
+    }
+    checked = Given(computational_stages=stages, **of_pipeline).checked()
+    _check_iterations(count, checked.schedule)
 
     def through_all(*element: Tensor) -> Nest:
         results: Nest = (*values, *element)
@@ -201,14 +210,10 @@ def export_pipeline(
     def application() -> Nest:
         return pipeline(
             stages,
-            gradient_accumulation_count=count,
             inputs=values,
             infeed_queue=infeed,
             outfeed_queue=outfeed,
-            device_mapping=device_mapping,
-            pipeline_schedule=pipeline_schedule,
-            forward_propagation_stages_poplar_options=poplar_options,
-            name=name,
+            **of_pipeline,
         )
 
     application.__name__ = steps.name
@@ -232,25 +237,13 @@ def _as_values(inputs: Nest) -> list[Tensor]:
     return [as_numbers(f"inputs[{index}]", each) for index, each in enumerate(several)]
 
 
-def _check_iterations(
-    count: int,
-    stages: list[NestFunction],
-    device_mapping: list[int] | None,
-    pipeline_schedule: PipelineSchedule | None,
-) -> None:
+def _check_iterations(count: int, schedule: Schedule) -> None:
     """Checks the mini-batches of a run; the pipeline itself does it when it runs.
 
     Raises:
-        TypeError, ValueError: An argument of the pipeline is wrong.
         tf.errors.FailedPreconditionError: The schedule does not take the number.
     """
-    kind = checks.check_schedule(pipeline_schedule, 1)
-    found = checks.check_stages(stages)
-    checks.check_number_of_stages(found)
-    mapping = checks.check_mapping(device_mapping, found, one_device=False)
-    schedule = Schedule(kind, checks.without_all_devices(mapping), training=False)
-    io_tiles = bool(system.configured().io_tiles.num_io_tiles)
-    why = refusal(schedule, count, io_tiles)
+    why = refusal(schedule, count, bool(system.configured().io_tiles.num_io_tiles))
     if why:
         raise tf.errors.FailedPreconditionError(
             None, None, f"Pipeline depth is invalid. {why} Here it is `iterations`."

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ipufeed.checks import check_function, check_name
+from ipufeed.checks import check_function
 from ipufeed.errors import RefusedError
 from ipufeed.estimators.checks import (
     EVAL,
@@ -24,7 +24,8 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod as Reduction,
 )
 from ipufeed.parallel.optimizers.arguments import check_dtype
-from ipufeed.parallel.pipeline import checks, option_checks
+from ipufeed.parallel.pipeline import checks
+from ipufeed.parallel.pipeline.arguments import Given
 from ipufeed.parallel.pipeline.option_checks import with_older_count
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.tf_types import Nest, NestFunction, Operation, SessionHook, Tensor
@@ -121,32 +122,17 @@ _OWN = {
 _OTHERS = inspect.signature(pipeline).parameters.keys() - _OWN.keys()
 
 
-def _check_others(given: dict[str, Any], stages: int) -> None:
-    """Checks the further arguments of the pipeline as it does.
-
-    Raises:
-        TypeError: An argument is unknown, or of another type.
-        ValueError: Its value does not fit the stages.
-        NotImplementedError: The schedule has no batch serialization.
-    """
+def _check_others(given: dict[str, Any]) -> None:
+    """Raises an error for an argument that `pipeline` lacks, or the estimator sets."""
+    for name in sorted(given.keys() & _OWN.keys()):
+        error = RefusedError if name == "accumulate_outfeed" else ValueError
+        raise error(f"IPUPipelineEstimatorSpec has no argument `{name}`: {_OWN[name]}.")
     unknown = sorted(given.keys() - _OTHERS)
     if unknown:
         raise TypeError(
             f"IPUPipelineEstimatorSpec has no argument {', '.join(unknown)}; the further "
             f"ones are those of pipelining_ops.pipeline: {', '.join(sorted(_OTHERS))}."
         )
-    serialization = checks.check_count(
-        given.get("batch_serialization_iterations", 1),
-        "batch_serialization_iterations",
-        least=1,
-    )
-    schedule = checks.check_schedule(given.get("pipeline_schedule"), serialization)
-    checks.check_recomputation(given.get("recomputation_mode"), schedule)
-    for name in ("forward", "backward"):
-        name += "_propagation_stages_poplar_options"
-        option_checks.check_stage_options(name, given.get(name), stages)
-    option_checks.check_weight_update_options(given.get("weight_update_poplar_options"))
-    check_name(given.get("name"))
 
 
 class _PipelineFields(NamedTuple):
@@ -227,20 +213,20 @@ class IPUPipelineEstimatorSpec(_PipelineFields):
                 raise ValueError(
                     f"IPUPipelineEstimatorSpec needs {name} in the mode {mode!r}."
                 )
-        for name in sorted(pipeline_op_kwargs.keys() & _OWN.keys()):
-            error = RefusedError if name == "accumulate_outfeed" else ValueError
-            raise error(
-                f"IPUPipelineEstimatorSpec has no argument `{name}`: {_OWN[name]}."
-            )
-        stages = checks.check_stages(computational_stages)
-        checks.check_number_of_stages(stages)
+        _check_others(pipeline_op_kwargs)
         checks.check_count(
             gradient_accumulation_count, "gradient_accumulation_count", least=1
         )
-        checks.check_mapping(device_mapping, stages, one_device=False)
         check_dtype(loss_accumulator_dtype, "loss_accumulator_dtype", "tensor")
-        Reduction.parse(reduction_method)
-        _check_others(pipeline_op_kwargs, len(stages))
+        Given(
+            computational_stages=computational_stages,
+            gradient_accumulation_count=gradient_accumulation_count,
+            optimizer_function=optimizer_function if mode == TRAIN else None,
+            device_mapping=device_mapping,
+            outfeed_loss=mode == TRAIN,
+            reduction_method=reduction_method,
+            **pipeline_op_kwargs,
+        ).checked()
         return super().__new__(
             cls,
             mode,

@@ -11,8 +11,9 @@ differences between Keras 3 and tf_keras are in kits (`kit`, `keras3`, `legacy_k
 
 `pipeline` has the stages of layers; `layers`, `losses` and `optimizers` those of
 Graphcore's `ipu.keras`; `older` the models of SDK 2.1; `changes` the other patches of
-a Keras; `checks` and `data` what calls refuse and convert. Importing this package
-imports no Keras. Uses ipufeed.device, ipufeed.parallel and ipufeed.queues.
+a Keras; `checks` and `data` what calls refuse and convert; `exporting` writes a model as
+a SavedModel. Importing this package imports no Keras. Uses ipufeed.applications,
+ipufeed.device, ipufeed.parallel and ipufeed.queues.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from ipufeed.keras.checks.arguments import check_data, check_training
 from ipufeed.keras.checks.arrays import check_arrays, check_end
 from ipufeed.keras.checks.host_operations import check_texts
 from ipufeed.keras.data.shapes import zeros_of
+from ipufeed.keras.data.steps import check_accumulation
 from ipufeed.keras.executions import Epoch, reads_while_running, run_epoch
 from ipufeed.keras.feed import Feed, feedable
 from ipufeed.keras.kit import CallbackList, Kit
@@ -21,7 +22,6 @@ from ipufeed.keras.pipelining import resolve
 from ipufeed.keras.refusals import refuse_to_accumulate
 from ipufeed.keras.replica_metrics import ReplicatedMetricReductionMethod
 from ipufeed.keras.state import ModelState
-from ipufeed.keras.steps import check_accumulation
 from ipufeed.tf_types import KerasModel, Nest, Tensor
 
 EAGERLY = (

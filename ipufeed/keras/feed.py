@@ -7,9 +7,9 @@ import tensorflow as tf
 from ipufeed.device.log import LOGGER
 from ipufeed.keras.data.dtypes import narrow
 from ipufeed.keras.data.shapes import check_shapes
+from ipufeed.keras.data.steps import Steps, count_steps
 from ipufeed.keras.kit import Source
 from ipufeed.keras.state import ModelState
-from ipufeed.keras.steps import Steps, count_steps
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.iterators import IPUIterator
 from ipufeed.tf_types import Dataset

@@ -19,7 +19,7 @@ from typing import Any
 
 from ipufeed.device.program.host_scope import outside_scope
 from ipufeed.device.program.strategy import current_strategy
-from ipufeed.keras import calls, model_options, pipelining, saving
+from ipufeed.keras import calls, exporting, model_options, pipelining, saving
 from ipufeed.keras.changes import adapting, files
 from ipufeed.keras.checks.arguments import check_execution
 from ipufeed.keras.data.dtypes import narrow_arrays
@@ -157,7 +157,7 @@ def change(kit: Kit, model_class: type, trainer: type, compiler: type) -> None:
     replace(model_class, "get_build_config", get_build_config)
     for option in model_options.METHODS:
         replace(model_class, option.__name__, _method(kit, option))
-    for method in pipelining.METHODS:
+    for method in (*pipelining.METHODS, exporting.export_for_ipu_serving):
         replace(model_class, method.__name__, _method(kit, method, with_model=True))
 
 

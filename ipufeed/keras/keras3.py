@@ -42,7 +42,11 @@ from ipufeed.keras.changes.moving import (
     move_optimizer,
     move_variables,
 )
-from ipufeed.keras.checks.arguments import check_execution, check_target
+from ipufeed.keras.checks.arguments import (
+    check_compiled,
+    check_execution,
+    check_target,
+)
 from ipufeed.keras.checks.batches import BatchCheck
 from ipufeed.keras.data.partial_batch import PartialBatch
 from ipufeed.keras.data.shapes import with_shapes
@@ -212,6 +216,7 @@ class Keras3(Pipelines):
                 spec(model, _symbolic(x), training=False)
             return
         if type(model).compute_loss is MODEL.compute_loss:
+            check_compiled(model, mode)
             check_target(model, y, mode)
         model._symbolic_build(data_batch=zeros)
         move_variables(model.metrics_variables)

@@ -21,9 +21,8 @@ from ipufeed.keras.refusals import (
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
-    check_dtype,
 )
-from ipufeed.parallel.pipeline import checks, option_checks
+from ipufeed.parallel.pipeline.arguments import NOT_YET, Given
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.tf_types import FuncGraph, KerasModel, Nest
 
@@ -201,36 +200,10 @@ def _check_values(options: dict[str, Any]) -> None:
     Raises:
         TypeError, ValueError, NotImplementedError: See `pipeline`.
     """
-    schedule = checks.check_schedule(options.get("pipeline_schedule"), 1)
-    checks.check_recomputation(options.get("recomputation_mode"), schedule)
-    sums = GradientAccumulationReductionMethod.SUM
-    check_flags(
-        **{
-            name: value
-            for name, value in options.items()
-            if _takes_flag(name) and value is not None
-        }
-    )
-    continuous = options.get("continuous_weight_updates", False)
-    option_checks.check_update(continuous, 1, sums)
-    for name in ("forward", "backward"):
-        name += "_propagation_stages_poplar_options"
-        given = options.get(name)
-        number = len(given) if isinstance(given, (list, tuple)) else 0
-        option_checks.check_stage_options(name, given, number)
-    option_checks.check_weight_update_options(
-        options.get("weight_update_poplar_options")
-    )
-    for name, of in (
-        ("gradient_accumulation_dtype", "variable"),
-        ("accumulate_outfeed_dtype", "tensor"),
-    ):
-        check_dtype(options.get(name), name, of)
-
-
-def _takes_flag(name: str) -> bool:
-    annotation = str(inspect.signature(pipeline).parameters[name].annotation)
-    return annotation in ("bool", "bool | None")
+    given = {name: value for name, value in options.items() if value is not None}
+    Given(
+        computational_stages=NOT_YET, gradient_accumulation_count=1, **given
+    ).checked()
 
 
 def get_pipeline_stage_assignment(state: ModelState, model: KerasModel) -> list[Any]:
@@ -326,21 +299,6 @@ def print_pipeline_stage_assignment_summary(
         show(line)
 
 
-def export_for_ipu_serving(
-    state: ModelState, model: KerasModel, *_: object, **__: object
-) -> None:
-    """Refused, as `serving.export_keras` is: a function exports the model.
-
-    Raises:
-        NotImplementedError: Always, with what to use.
-    """
-    raise NotImplementedError(
-        "export_for_ipu_serving does not work here: use "
-        "serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
-        "model is a function of its input."
-    )
-
-
 def _require_built(model: KerasModel, state: ModelState, verb: str) -> None:
     if state.kit.is_taken_apart(model):
         return
@@ -369,5 +327,4 @@ METHODS = (
     set_pipeline_stage_assignment,
     reset_pipeline_stage_assignment,
     print_pipeline_stage_assignment_summary,
-    export_for_ipu_serving,
 )

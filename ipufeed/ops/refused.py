@@ -20,10 +20,6 @@ _ACCUMULATE = (
 )
 _CONFIG = "it makes attributes of IPUConfig's own class; assign to those that there are"
 
-_SERVING = (
-    "use serving.export_single_step(model, ...) with a predict_step_signature: a Keras "
-    "model is a function of its input"
-)
 _LIVE = (
     "it writes files for Poplar's readers; use dataset_extractor.export_variables("
     "variables, names, filename), which gives an operation to run in a session, and in "
@@ -41,7 +37,6 @@ NAMES = {
     "create_resource_update": _ACCUMULATE,
     "deprecate_config_attribute": _CONFIG,
     "deprecate_config_attributes": _CONFIG,
-    "export_keras": _SERVING,
     "export_variables_from_live_model": _LIVE,
     "export_variables_from_live_session": _LIVE,
 }

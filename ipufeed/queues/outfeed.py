@@ -127,6 +127,7 @@ class IPUOutfeedQueue:
         self._around: weakref.WeakSet[Graph] = weakref.WeakSet()
         self._bodies: weakref.WeakSet[Graph | ControlContext] = weakref.WeakSet()
         self._enqueuing_thread: int | None = None
+        self._why_empty = ""  # a sentence of the error of a dequeue without an enqueue
         self._reader = OutfeedReader(
             self._number,
             self._id,
@@ -259,7 +260,7 @@ class IPUOutfeedQueue:
                 return []
             raise ValueError(
                 "Trying to dequeue an outfeed which has not been enqueued. No program that "
-                f"enqueues to outfeed queue '{self._id}' has been built."
+                f"enqueues to outfeed queue '{self._id}' has been built.{self._why_empty}"
             )
         gives_all = self._outfeed_mode is IPUOutfeedMode.ALL
         if gives_all and device_hooks.synthetic_outfeed():

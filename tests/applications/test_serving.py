@@ -152,6 +152,8 @@ def test_a_pipeline_takes_a_single_input(tmp_path, inputs):
             "last of `computational_stages` must return a tensor.*returns none",
         ),
         ({"pipeline_schedule": "x"}, TypeError, "enumeration, got 'x'. Give one of"),
+        ({"poplar_options": 3}, TypeError, "must be a list .* got int"),
+        ({"name": 3}, TypeError, "`name` must be a str or None, got int 3"),
     ],
 )
 def test_a_pipeline_is_checked_at_its_export(tmp_path, arguments, error, words):

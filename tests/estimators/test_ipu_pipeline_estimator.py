@@ -310,6 +310,18 @@ def test_spec_needs_what_its_mode_needs(mode, arguments, error, text):
             "forward_propagation_stages_poplar_options must be a list",
         ),
         ({"name": 5}, TypeError, "`name` must be a str or None, got int 5"),
+        ({"offload_activations": 3}, TypeError, "must be a bool or None, got int 3"),
+        ({"outfeed_mask": [True]}, ValueError, "optimizer_function must be provided"),
+        (
+            {"gradient_accumulation_dtype": "int32"},
+            TypeError,
+            "`gradient_accumulation_dtype` must be None, a tf.DType of floating point",
+        ),
+        (
+            {"batch_serialization_iterations": 2, "device_mapping": [0, 1]},
+            NotImplementedError,
+            "mapped to a single IPU",
+        ),
         ({"shedule": 5}, TypeError, "no argument shedule; .*, pipeline_schedule, "),
     ],
 )

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ipufeed.keras.steps import Steps, check_accumulation, count_steps
+from ipufeed.keras.data.steps import Steps, check_accumulation, count_steps
 
 
 @pytest.mark.parametrize(

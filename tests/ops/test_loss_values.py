@@ -218,3 +218,61 @@ def test_beams_are_counted_in_32_bits():
         ValueError, match="beam_width must be at most 2147483647, got 1"
     ):
         ipu.nn_ops.ctc_beam_search_decoder(tf.zeros([5, 1, 4]), [5], 10**12)
+
+
+LOGITS, LABELS, TWO_LENGTHS = np.ones([5, 2, 4], np.float32), [[0, 1], [2, 1]], [2, 2]
+WRONG_LOGITS = {
+    "a single sequence": (
+        LOGITS[:, 0],
+        r"must be \[time, .*shape \(5, 4\)\. Give a si",
+    ),
+    "four dimensions": (LOGITS[None], r"got the shape \(1, 5, 2, 4\)\.$"),
+    "integers": (LOGITS.astype(int), "must be floats, got int64"),
+    "bools": (LOGITS > 0, "must be floats, got bool"),
+    "complex": (LOGITS * 1j, "must be floats, got complex"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_LOGITS)
+def test_logits_of_ctc_are_floats_of_three_dimensions(case):
+    """Each function names them as its own argument, at the call."""
+    wrong, words = WRONG_LOGITS[case]
+    calls = {
+        "logits": [
+            lambda: ipu.nn_ops.ctc_loss_v2(LABELS, wrong, TWO_LENGTHS, [5, 5], 3),
+            lambda: ipu.nn_ops.ctc_beam_search_decoder(wrong, [5, 5]),
+        ],
+        "data": [
+            lambda: ipu.nn_ops.ctc_loss_with_log_probs(
+                LABELS, wrong, TWO_LENGTHS, [5, 5], 3
+            )
+        ],
+        "log_probs": [
+            lambda: ipu.nn_ops.ctc_beam_search_decoder_with_log_probs(wrong, [5, 5])
+        ],
+    }
+    for name, several in calls.items():
+        for call in several:
+            with pytest.raises((TypeError, ValueError), match=f"^`{name}` .*{words}"):
+                call()
+
+
+@pytest.mark.parametrize("lengths", [5, [5, 5, 5], [[5, 5]]])
+def test_the_beam_search_names_lengths_of_another_shape(lengths):
+    """As the losses do, and not as TensorFlow's kernel, when it runs."""
+    for decode, name in (
+        (ipu.nn_ops.ctc_beam_search_decoder, "logits_lengths"),
+        (ipu.nn_ops.ctc_beam_search_decoder_with_log_probs, "input_lengths"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} has"):
+            decode(LOGITS, lengths)
+
+
+def test_ctc_names_labels_of_another_rank_and_what_is_empty():
+    """The batch of labels of one dimension was an IndexError."""
+    with pytest.raises(ValueError, match=r"`labels` must be \[batch, .*shape \(2,\)"):
+        ipu.nn_ops.ctc_loss_v2(LABELS[0], LOGITS, TWO_LENGTHS, [5, 5], 3)
+    with pytest.raises(ValueError, match="`log_probs` must not be empty"):
+        ipu.nn_ops.ctc_beam_search_decoder_with_log_probs(LOGITS[:0], [0, 0])
+    with pytest.raises(ValueError, match="`beam_width` must be at least 1, got 0"):
+        ipu.nn_ops.ctc_beam_search_decoder(LOGITS, [5, 5], 0, 0)

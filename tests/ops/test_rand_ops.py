@@ -165,3 +165,20 @@ def test_an_argument_that_dropout_does_not_have_is_named(caplog):
     dropout(tf.ones([4]), raet=0.1)
 
     assert "`dropout(raet=)` has no effect" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"x": ["a"]}, "`x` must be of numbers or bools, got a tensor of string"),
+        ({"seed": {"a": 1}}, "`seed` must be a tensor, or a value that converts"),
+        ({"seed": [10**30, 1]}, "`seed` must be a tensor, or a value that converts"),
+        ({"noise_shape": "a"}, "`noise_shape` must be a list of sizes, .* got str 'a'"),
+        ({"noise_shape": 2.5}, r"`noise_shape` must be .*, got float 2\.5"),
+        ({"noise_shape": [-1, 3]}, r"`noise_shape` must be .*, got list \[-1, 3\]"),
+    ],
+)
+def test_arguments_of_dropout_are_named(arguments, words):
+    """TensorFlow's conversions had errors without a name."""
+    with pytest.raises((TypeError, ValueError), match=words):
+        dropout(**{"x": np.ones([2, 3], np.float32), **arguments})

@@ -207,7 +207,6 @@ def test_a_strategy_counts_the_replicas_of_the_config(monkeypatch):
 @pytest.mark.parametrize(
     "name",
     [
-        "serving.export_keras",
         "utils.export_variables_from_live_model",
         "utils.export_variables_from_live_session",
         "ops.op_util.create_resource_update",

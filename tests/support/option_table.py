@@ -301,6 +301,11 @@ PARAMETERS = {
         "executable_file startup_inputs call_inputs name"
     ),
     "ops.embedded_runtime.embedded_runtime_stop": "context",
+    "serving.export_keras": (
+        "model export_dir batch_size output_names preprocessing_step "
+        "preprocessing_step_signature postprocessing_step "
+        "postprocessing_step_signature purge_export_dir"
+    ),
     "serving.export_pipeline": (
         "computational_stages export_dir iterations inputs device_mapping "
         "pipeline_schedule poplar_options name predict_step_signature input_dataset "

@@ -9,6 +9,8 @@ import math
 import numbers
 from typing import NoReturn
 
+import tensorflow as tf
+
 from ipufeed.checks import as_int, as_number
 from ipufeed.tf_types import KerasModel, Nest
 
@@ -118,6 +120,29 @@ def check_target(model: KerasModel, y: Nest, mode: str) -> None:
             f"Target data is missing. Your model was compiled with loss={model.loss}, and "
             f"therefore expects target data to be provided in `{mode}()`: give it `y`, or "
             "a dataset whose elements are pairs of x and y."
+        )
+
+
+def check_compiled(model: KerasModel, mode: str) -> None:
+    """Raises ValueError if `compile` of Keras 3 got nothing to train or evaluate with.
+
+    Args:
+        model: A model whose `train_step` and `compute_loss` are Keras's own.
+        mode: "fit" or "evaluate".
+    """
+    if mode == "fit" and model.optimizer is None:
+        raise ValueError(
+            f"The model {model.name} was compiled with optimizer=None, and `fit` needs one "
+            'to update the weights: give `compile` an optimizer, such as "sgd".'
+        )
+    given = model.loss
+    for plain in (list, tuple, dict):  # of which Keras keeps wrappers
+        given = plain(given) if isinstance(given, plain) else given
+    if given is not None and all(each is None for each in tf.nest.flatten(given)):
+        raise ValueError(
+            f"The model {model.name} was compiled with loss={given!r}, without "
+            f"any function, and `{mode}` needs one: give `compile` a loss for each output, "
+            "or leave `loss` out if layers add theirs with `add_loss`."
         )
 
 

@@ -7,7 +7,14 @@ import contextlib
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from ipufeed.checks import as_int, as_int32, as_tensor, dtype_or_none
+from ipufeed.checks import (
+    as_count,
+    as_floats,
+    as_int,
+    as_int32,
+    check_name,
+    dtype_or_none,
+)
 from ipufeed.device.program.outside_compilation import (
     current_program,
     outside_compilation_scope,
@@ -114,18 +121,70 @@ def ctc_beam_search_decoder(
         ValueError: A blank index that is not a class, more paths than `beam_width`, or an
             unknown number of classes.
     """
-    with tf.name_scope(name or "ctc_beam_search_decoder"):
-        logits = as_tensor("logits", logits)
-        lengths = as_int32("logits_lengths", logits_lengths)
+    return _decode(
+        logits,
+        logits_lengths,
+        beam_width,
+        top_paths,
+        blank_index,
+        name or "ctc_beam_search_decoder",
+        ("logits", "logits_lengths"),
+    )
+
+
+def ctc_beam_search_decoder_with_log_probs(
+    log_probs: TensorLike,
+    input_lengths: TensorLike,
+    beam_width: int = 100,
+    top_paths: int = 1,
+    blank_index: int = -1,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Finds the most probable label sequences, from log probabilities.
+
+    Args, Returns, Raises: See ctc_beam_search_decoder.
+    """
+    return _decode(
+        log_probs,
+        input_lengths,
+        beam_width,
+        top_paths,
+        blank_index,
+        name or "ctc_beam_search_decoder_with_log_probs",
+        ("log_probs", "input_lengths"),
+    )
+
+
+def _decode(
+    logits: TensorLike,
+    lengths: TensorLike,
+    beam_width: int,
+    top_paths: int,
+    blank_index: int,
+    name: str,
+    called: tuple[str, str],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Decodes; `called` are the names of the first two arguments, for errors."""
+    check_name(name)
+    with tf.name_scope(name):
+        logits = _as_logits(called[0], logits)
+        lengths = as_int32(called[1], lengths)
+        _check_batch({called[0]: logits.shape[1:2], called[1]: lengths.shape})
         shape = logits.shape.with_rank(3).as_list()
         classes = shape[-1]
         if classes is None:
             raise ValueError(
-                "The number of classes, the last dimension of the logits, must be known "
-                f"for the beam search, got the shape {logits.shape}: use set_shape()."
+                f"The number of classes, the last dimension of the {called[0]}, must be "
+                f"known for the beam search, got the shape {logits.shape}: use "
+                "set_shape()."
+            )
+        if 0 in shape:
+            raise ValueError(
+                f"`{called[0]}` must not be empty: the beam search needs at least one "
+                f"step of time, one example and one class, got the shape {logits.shape}."
             )
         blank_index = _as_blank(blank_index, classes)
-        beam_width = as_int("beam_width", beam_width)
+        beam_width = as_count("beam_width", beam_width)
         top_paths = as_int("top_paths", top_paths)
         if beam_width > MOST_BEAMS:
             raise ValueError(
@@ -158,28 +217,6 @@ def ctc_beam_search_decoder(
         lengths.set_shape([shape[1], top_paths])
         scores.set_shape([shape[1], top_paths])
         return tf.cast(scores, logits.dtype), lengths, labels
-
-
-def ctc_beam_search_decoder_with_log_probs(
-    log_probs: TensorLike,
-    input_lengths: TensorLike,
-    beam_width: int = 100,
-    top_paths: int = 1,
-    blank_index: int = -1,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Finds the most probable label sequences, from log probabilities.
-
-    Args, Returns, Raises: See ctc_beam_search_decoder.
-    """
-    return ctc_beam_search_decoder(
-        as_tensor("log_probs", log_probs),
-        input_lengths,
-        beam_width,
-        top_paths,
-        blank_index,
-        name or "ctc_beam_search_decoder_with_log_probs",
-    )
 
 
 def _on_the_host() -> contextlib.AbstractContextManager[None]:
@@ -216,13 +253,21 @@ def _loss(
     name: str,
     called: str,
 ) -> Tensor:
+    check_name(name)
     with tf.name_scope(name):
-        labels, logits = as_int32("labels", labels), as_tensor(called, logits)
+        labels = as_int32("labels", labels)
         # Of logits it is logit_length, of data data_length.
+        length_called = f"{called.removesuffix('s')}_length"
         lengths = [
             as_int32("label_length", label_length),
-            as_int32(f"{called.removesuffix('s')}_length", logit_length),
+            as_int32(length_called, logit_length),
         ]
+        logits = _as_logits(called, logits)
+        if labels.shape.rank not in (None, 2):
+            raise ValueError(
+                "`labels` must be [batch, most labels], padded to one length, with "
+                f"`label_length`, got the shape {labels.shape}."
+            )
         dtype = logits.dtype if out_dtype is None else dtype_or_none(out_dtype)
         if dtype is None or not dtype.is_floating:
             raise TypeError(
@@ -234,7 +279,14 @@ def _loss(
             raise ValueError(
                 f"out_dtype cannot be float16 when dtype of {called} is float32."
             )
-        _check_batch(labels, logits, lengths, called)
+        _check_batch(
+            {
+                "labels": labels.shape[:1],
+                called: logits.shape[1:2],
+                "label_length": lengths[0].shape,
+                length_called: lengths[1].shape,
+            }
+        )
         blank_index = _as_blank(
             blank_index, tf.compat.dimension_value(logits.shape[-1])
         )
@@ -258,23 +310,28 @@ def _as_blank(blank_index: int, classes: int | None) -> int:
     return blank_index
 
 
-def _check_batch(
-    labels: Tensor, logits: Tensor, lengths: list[Tensor], called: str
-) -> None:
-    shapes = {
-        "labels": labels.shape[:1],
-        called: logits.shape[1:2],
-        "label_length": lengths[0].shape,
-        f"{called.removesuffix('s')}_length": lengths[1].shape,
-    }
+def _as_logits(called: str, logits: TensorLike) -> Tensor:
+    """Converts to floats of the shape [time, batch, classes]."""
+    logits = as_floats(called, logits)
+    if logits.shape.rank not in (None, 3):
+        one = ". Give a single sequence a batch of 1: tf.expand_dims(..., axis=1)"
+        raise ValueError(
+            f"`{called}` must be [time, batch, classes], got the shape {logits.shape}"
+            f"{one * (logits.shape.rank == 2)}."
+        )
+    return logits
+
+
+def _check_batch(shapes: dict[str, tf.TensorShape]) -> None:
+    """Raises InvalidArgumentError unless all shapes are [batch], of the same batch."""
     batch = tf.TensorShape([None])
     for which, shape in shapes.items():
         if not shape.is_compatible_with(batch):
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
-                "The batch size must be the same in labels and "
-                f"{called}, and the lengths must be of the shape [batch]: {which} has "
-                f"{shape}, the batch before it {batch}.",
+                f"The batch size must be the same in {', '.join(shapes)}, and lengths must "
+                f"be of the shape [batch]: {which} has {shape}, the batch before it "
+                f"{batch}.",
             )
         batch = batch.merge_with(shape)

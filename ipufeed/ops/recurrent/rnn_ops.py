@@ -9,26 +9,23 @@ inputs, and `biases`, [gates, units].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.layers import base
 from tensorflow.python.ops import rnn_cell_impl
 
-from ipufeed.checks import as_count, check_flags
+from ipufeed.checks import check_flags
 from ipufeed.no_effect import no_effect
-from ipufeed.ops.nn_ops import hard_sigmoid
-from ipufeed.ops.op_util import get_activation_name
+from ipufeed.ops.recurrent.arguments import (
+    ACTIVATIONS,
+    RECURRENT,
+    as_units,
+    check_others,
+)
+from ipufeed.ops.recurrent.arguments import activation as checked_activation
 from ipufeed.tf_types import DType, Nest, Tensor, TensorLike
-
-RECURRENT: dict[str, Callable[[Tensor], Tensor]] = {
-    "hard_sigmoid": hard_sigmoid,
-    "sigmoid": tf.sigmoid,
-    "softmax": tf.nn.softmax,
-    "tanh": tf.tanh,
-}
-ACTIVATIONS = {**RECURRENT, "relu": tf.nn.relu}
 
 
 class _Popnn(base.Layer):  # type: ignore[misc]
@@ -57,18 +54,25 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         self._plain_dtype = tf.as_dtype(dtype)
         if self._plain_dtype not in (tf.float16, tf.float32):
             raise ValueError(f"Only support float16, float32, provided {dtype}")
+        partials = check_others(
+            name,
+            seed,
+            partials_dtype,
+            weights_initializer=weights_initializer,
+            bias_initializer=bias_initializer,
+        )
         super().__init__(dtype=self._plain_dtype, name=name)
         # In eager mode each layer has variables of its own, without `get_variable`.
         self._keras_style = tf.compat.v1.executing_eagerly_outside_functions()
-        self.num_units = as_count("num_units", num_units)
+        self.num_units = as_units(num_units)
         kind = type(self).__name__
-        if tf.as_dtype(partials_dtype) != tf.float32:
+        if partials != tf.float32:
             no_effect(f"{kind}(partials_dtype=)", "XLA chooses what it sums in")
         for option, value in (("options", options), ("options_bwd", options_bwd)):
             if value:
                 no_effect(f"{kind}({option}=)", "there are none of Poplar's libraries")
-        self._activation = _activation("activation", activation, ACTIVATIONS)
-        self._recurrent = _activation(
+        self._activation = checked_activation("activation", activation, ACTIVATIONS)
+        self._recurrent = checked_activation(
             "recurrent_activation", recurrent_activation, RECURRENT
         )
         self._return_state = return_state
@@ -382,14 +386,3 @@ class PopnnGRU(_Popnn):
         if score:
             update *= 1 - score[0]
         return [update * h + (1 - update) * candidate]
-
-
-def _activation(
-    argument: str, value: object, known: dict[str, Callable[[Tensor], Tensor]]
-) -> Callable[[Tensor], Tensor]:
-    name = get_activation_name(value)
-    if name not in known:
-        raise ValueError(
-            f"`{argument}` must be one of {', '.join(known)}, got {value!r}."
-        )
-    return known[name]

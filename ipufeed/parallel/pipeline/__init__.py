@@ -1,6 +1,7 @@
 """Pipelines: stages on IPUs of their own, the schedules.
 
     pipeline      pipelining_ops.pipeline: its arguments, and the loop of executions
+    arguments     all arguments, checked together
     *checks       errors of stages, counts, schedules and options (options: their classes)
     stages        stages and their gradients, traced into one graph (traced, gradients)
     partition     the ops of each position; recomputation: what it computes twice

@@ -155,7 +155,14 @@ class Builder:
             for tensor, masked in zip(model.outputs, mask, strict=True)
             if not masked
         ]
-        return self._with_queue(model, left) if left else None
+        if left:
+            return self._with_queue(model, left)
+        if self.outfeed_queue is not None:
+            self.outfeed_queue._why_empty = (
+                " A pipeline excludes all outputs of its last stage from it, with "
+                f"outfeed_mask={mask}: give False for each output to enqueue."
+            )
+        return None
 
     def _with_queue(self, model: traced.Model, structure: Nest) -> Nest:
         """Returns the structure; raises ValueError without an outfeed queue."""

@@ -1,6 +1,6 @@
 """pipelining_ops.pipeline: runs the stages of a model on several IPUs in parallel.
 
-    checks, option_checks    check the arguments
+    arguments                what is given, checked together (checks, option_checks)
     stages.trace()           all stages, and their gradients, in one graph
     partition.split()        which op belongs to which position
     Plan                     the positions of each IPU, rings between them
@@ -24,17 +24,13 @@ from tensorflow.python.eager.polymorphic_function import (
     tracing_compilation,
 )
 
-from ipufeed.checks import as_tensor, check_name, flags_checked
+from ipufeed.checks import as_tensor
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.program.variables import contents_of
 from ipufeed.device.system import system
 from ipufeed.executable.program.names import ANONYMOUS, author_name
-from ipufeed.parallel.optimizers.arguments import (
-    AccumulatorDType,
-    check_dtype,
-    check_sharded_state,
-)
+from ipufeed.parallel.optimizers.arguments import AccumulatorDType
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod as Reduction,
 )
@@ -43,10 +39,11 @@ from ipufeed.parallel.pipeline import (
     option_checks,
     stages,
 )
+from ipufeed.parallel.pipeline.arguments import Given
 from ipufeed.parallel.pipeline.execution import Builder
 from ipufeed.parallel.pipeline.options import PipelineStageOptions, RecomputationMode
-from ipufeed.parallel.pipeline.schedules import PipelineSchedule, Schedule
-from ipufeed.parallel.pipeline.sums import GRADIENTS, OUTPUTS, Sums
+from ipufeed.parallel.pipeline.schedules import PipelineSchedule
+from ipufeed.parallel.pipeline.sums import Sums
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.outfeed import IPUOutfeedQueue
 from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, Variable
@@ -55,7 +52,6 @@ StageOptions = Sequence[PipelineStageOptions] | None
 
 
 @option_checks.with_older_count
-@flags_checked
 def pipeline(
     computational_stages: Sequence[NestFunction | Sequence[NestFunction]],
     gradient_accumulation_count: int | Tensor = None,
@@ -174,80 +170,19 @@ def pipeline(
 
     Threads: builds a part of the current graph. When it runs, each IPU has a thread.
     """
-    check_name(name)
-    count = checks.check_mini_batches(gradient_accumulation_count)
-    repeats = checks.check_count(repeat_count, "repeat_count", least=1)
-    serialization = checks.check_count(
-        batch_serialization_iterations, "batch_serialization_iterations", least=1
-    )
-    option_checks.check_optimizer_function(optimizer_function)
-    training = optimizer_function is not None
-    method = Reduction.parse(reduction_method)
-    reduction = method if training else Reduction.SUM
-    option_checks.check_update(continuous_weight_updates, serialization, reduction)
-    kind = checks.check_schedule(pipeline_schedule, serialization)
-    mode = checks.check_recomputation(recomputation_mode, kind)
-    found = checks.check_stages(computational_stages)
-    option_checks.check_queues(infeed_queue, outfeed_queue)
-    checks.check_number_of_stages(found)
-    mapping = checks.check_mapping(device_mapping, found, serialization > 1)
-    checks.check_devices(mapping, kind, serialization, training)
-    option_checks.check_stage_options(
-        "forward_propagation_stages_poplar_options",
-        forward_propagation_stages_poplar_options,
-        len(found),
-    )
-    option_checks.check_stage_options(
-        "backward_propagation_stages_poplar_options",
-        backward_propagation_stages_poplar_options,
-        len(found),
-    )
-    option_checks.check_weight_update_options(weight_update_poplar_options)
-    option_checks.check_outfeed_options(
-        outfeed_queue, training, outfeed_loss, accumulate_outfeed, outfeed_mask
-    )
-    gradient_dtype = check_dtype(gradient_accumulation_dtype, GRADIENTS)
-    output_dtype = check_dtype(accumulate_outfeed_dtype, OUTPUTS, "tensor")
-    offload_state = offloads(offload_weight_update_variables)
-    check_sharded_state(replicated_optimizer_state_sharding, offload_state)
+    # All parameters by their names, before there is any other name.
+    given = Given(**locals())
+    checked = given.checked()
     if not _is_in_program():
         raise RuntimeError(
             "pipeline() builds a part of a program: call it inside ipu_compiler.compile, "
             "or a tf.function with jit_compile=True."
         )
-    option_checks.warn_of_no_effect(
-        recomputation_mode=mode is not RecomputationMode.Auto,
-        forward_propagation_stages_poplar_options=option_checks.has_options(
-            forward_propagation_stages_poplar_options
-        ),
-        backward_propagation_stages_poplar_options=option_checks.has_options(
-            backward_propagation_stages_poplar_options
-        ),
-        weight_update_poplar_options=option_checks.has_options(
-            weight_update_poplar_options
-        ),
-        replicated_optimizer_state_sharding=bool(replicated_optimizer_state_sharding),
-        offload_activations=offload_activations is not None,
-        offload_gradient_accumulation_buffers=(
-            offload_gradient_accumulation_buffers is not None
-        ),
-        replicated_weight_sharding=replicated_weight_sharding is not None,
-        offload_weights=offload_weights is not None,
-        accumulate_outfeed_dtype=(
-            accumulate_outfeed_dtype is not None and not accumulate_outfeed
-        ),
+    given.warn_of_no_effect(checked)
+    schedule = checked.schedule
+    count = checks.check_scheduled(
+        checked.count, schedule, checked.serialization, _uses_io_tiles()
     )
-    if not training:
-        option_checks.warn_of_no_effect_on_inference(
-            gradient_accumulation_dtype=gradient_accumulation_dtype is not None,
-            gradient_accumulation_for_captured_grads=(
-                not gradient_accumulation_for_captured_grads
-            ),
-            offload_weight_update_variables=bool(offload_weight_update_variables),
-            reduction_method=method is not Reduction.SUM,
-        )
-    schedule = Schedule(kind, checks.without_all_devices(mapping), training)
-    count = checks.check_scheduled(count, schedule, serialization, _uses_io_tiles())
     values = [
         _by_value(f"inputs[{index}]", value)
         for index, value in enumerate(_as_list(inputs))
@@ -256,28 +191,28 @@ def pipeline(
         schedule=schedule,
         sums=Sums(
             count,
-            reduction,
-            gradient_dtype,
+            checked.method if given.trains else Reduction.SUM,
+            checked.gradient_dtype,
             bool(gradient_accumulation_for_captured_grads),
-            output_dtype,
+            checked.output_dtype,
         ),
         infeed_queue=infeed_queue,
         outfeed_queue=outfeed_queue,
         outfeed_loss=outfeed_loss,
         accumulate_outfeed=accumulate_outfeed,
         outfeed_mask=outfeed_mask,
-        offload_state=offload_state,
+        offload_state=checked.offload_state,
         prefix=_program_prefix(name),
     )
 
     def execution() -> Operation:
-        return builder.execution(found, values, optimizer_function)
+        return builder.execution(checked.stages, values, optimizer_function)
 
     with tf.name_scope(name or "pipeline"):
         if executor.executor() == "xla":
-            done = loops.repeat(repeats, execution, [])
+            done = loops.repeat(checked.repeats, execution, [])
         else:
-            done = _on_executor(execution, repeats)
+            done = _on_executor(execution, checked.repeats)
     if infeed_queue is not None:
         loops.check_dequeued(infeed_queue)
     return done
@@ -344,11 +279,6 @@ def _as_list(inputs: Nest) -> list[Tensor]:
     if inputs is None:
         return []
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-
-
-def offloads(wanted: bool | None) -> bool:
-    """Whether the optimizer's state is offloaded; by default if the device can."""
-    return system.has_remote_buffers() if wanted is None else bool(wanted)
 
 
 def _uses_io_tiles() -> bool:

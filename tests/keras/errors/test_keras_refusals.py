@@ -132,12 +132,3 @@ def test_what_was_made_elsewhere_is_adopted(strategy):
     assert np.isfinite(history.history["loss"]).all()
     made = [*model.optimizer.variables, *accuracy.variables]
     assert all(each.value.device.endswith("IPU:0") for each in made)
-
-
-def test_an_export_is_refused_with_the_function_that_does_it(model):
-    """The same as for `serving.export_keras`."""
-    with pytest.raises(
-        NotImplementedError,
-        match=r"export_for_ipu_serving .* use serving\.export_single",
-    ):
-        model.export_for_ipu_serving("folder", batch_size=2)

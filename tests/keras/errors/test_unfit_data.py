@@ -1,5 +1,8 @@
 """Data that a compiled program cannot take: the error says which, why, and the remedy."""
 
+import re
+
+import keras
 import keras_models
 import numpy as np
 import pytest
@@ -189,3 +192,36 @@ def test_a_model_with_a_loss_of_its_own_needs_no_target(strategy, kind):
         x = np.ones((8, 6), np.float32)
         history = model.fit(x, verbose=0, batch_size=4, epochs=2).history
     assert history["loss"][1] < history["loss"][0]
+
+
+@pytest.mark.parametrize("loss", [[], (), {}, [None]], ids=repr)
+@pytest.mark.parametrize("call", ["fit", "evaluate"])
+def test_a_loss_without_any_is_named(strategy, kind, loss, call):
+    """Keras 3 raised an IndexError; evaluate of tf_keras has the loss 0, as in stock."""
+    with strategy.scope():
+        model = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1)])
+        model.compile("sgd", loss)
+    x = np.ones((8, 6), np.float32)
+    if kind is not keras and call == "evaluate":
+        assert model.evaluate(x, x[:, :1], 4, verbose=0) == 0
+        return
+    words = (
+        "No loss found" if kind is not keras else f"with loss={re.escape(str(loss))}"
+    )
+    with pytest.raises(ValueError, match=words):
+        getattr(model, call)(x, x[:, :1], 4, verbose=0)
+
+
+def test_a_model_without_an_optimizer_is_evaluated_and_not_trained(strategy, kind):
+    """Keras 3 looked for `apply_gradients` of None; tf_keras refuses it in `compile`."""
+    x = np.ones((8, 6), np.float32)
+    with strategy.scope():
+        model = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1)])
+        if kind is not keras:
+            with pytest.raises(ValueError, match="optimizer identifier: None"):
+                model.compile(None, "mse")
+            return
+        model.compile(None, "mse")
+    assert np.isfinite(model.evaluate(x, x[:, :1], 4, verbose=0))
+    with pytest.raises(ValueError, match="with optimizer=None, and `fit` needs one"):
+        model.fit(x, x[:, :1], 4, verbose=0)

@@ -175,3 +175,21 @@ def test_wrong_arguments_are_refused():
     layer.build(X.shape)
     with pytest.raises(ValueError, match="`EagerTensor`, expecting `LSTMStateTuple`"):
         layer(X, tf.constant(H))
+
+
+@pytest.mark.parametrize("layer", [rnn_ops.PopnnLSTM, rnn_ops.PopnnGRU])
+def test_arguments_are_named_when_the_layer_is_made(layer):
+    """A seed, an initializer or a name failed later, in TensorFlow and without its name."""
+    for words, error, arguments in (
+        ("`seed` must be an int or None, got str 'a'", TypeError, {"seed": "a"}),
+        ("`seed` must be an int or None, got float 2.5", TypeError, {"seed": 2.5}),
+        ("`name` must be a str or None, got int 3", TypeError, {"name": 3}),
+        ("`partials_dtype` must be a dtype", TypeError, {"partials_dtype": None}),
+        ("`weights_initializer` must be", TypeError, {"weights_initializer": 3}),
+        ("`bias_initializer` must be an", TypeError, {"bias_initializer": [1.0]}),
+        ("`activation` must be a name", TypeError, {"activation": None}),
+        ("`recurrent_activation` must", TypeError, {"recurrent_activation": 1}),
+        ("`num_units` must be at most", ValueError, {"num_units": 10**30}),
+    ):
+        with pytest.raises(error, match=f"^{words}"):
+            layer(**{"num_units": 2, **arguments})

@@ -66,3 +66,26 @@ def test_the_outfeed_carries_a_list_or_what_is_alone(case, trains, style):
         results = ready.read(outfeed.dequeue())
 
     assert tf.nest.map_structure(lambda each: each.tolist(), results) == expected
+
+
+def test_a_mask_of_all_outputs_is_named_by_the_dequeue_of_a_graph():
+    """In eager mode the result is an empty list, as before any enqueue."""
+    with on(2, "graph") as ready:
+        outfeed = IPUOutfeedQueue()
+        weight = ready.variable(np.float32(2.0), "weight")
+        ready.build(
+            lambda x: pipeline(
+                [lambda x: x * weight, PAIR],
+                4,
+                inputs=[x],
+                outfeed_queue=outfeed,
+                optimizer_function=optimizer_function,
+                outfeed_mask=[True, True],
+            ),
+            np.float32(1.0),
+        )
+        with pytest.raises(
+            ValueError,
+            match=r"which has not been enqueued\. .* outfeed_mask=\[True, True\]: give Fal",
+        ):
+            outfeed.dequeue()
