@@ -33,10 +33,11 @@ from ipufeed.benchmark.device.run import (
 from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings
-from ipufeed.benchmark.loaders.as_dataset import as_dataset
+from ipufeed.benchmark.loaders.as_dataset import as_dataset, first_of
+from ipufeed.benchmark.loaders.extents import Extents
 from ipufeed.benchmark.loaders.failure import LoaderError
 from ipufeed.benchmark.loaders.kinds import Kind, as_loader, kind_of
-from ipufeed.benchmark.loaders.leaves import leading_of
+from ipufeed.benchmark.loaders.leaves import Element
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
     CALIBRATION_S,
@@ -49,7 +50,7 @@ from ipufeed.benchmark.measuring.describe import (
     describe_dataset,
     sample_rule,
 )
-from ipufeed.benchmark.measuring.loader import length_of, rule_of
+from ipufeed.benchmark.measuring.loader import length_of, rule_of, seems_batched
 from ipufeed.benchmark.measuring.measure import (
     check_arguments,
     check_ends,
@@ -120,7 +121,7 @@ def measure_through(
     """
     settings = settings or Settings()
     source = dataset
-    dataset, loader, failures = _feedable(source, settings)
+    dataset, loader, rule, failures = _feedable(source, settings)
     described = describe_dataset(dataset, name, loader)
     if loader is not None:
         described["cardinality"] = length_of(source)
@@ -148,7 +149,6 @@ def measure_through(
         except KeyboardInterrupt as error:
             interruption = error
             later = [interrupted_later(_not_finished(device))]
-    rule = _rule_for(dataset, loader, settings)
     # The copy into the program is a part of the device's time.
     own = OwnSections(None, resources_section(raw.counters, conditions))
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
@@ -166,19 +166,25 @@ def measure_through(
 
 def _feedable(
     dataset: Dataset, settings: Settings
-) -> tuple[Dataset, Kind | None, list[LoaderError]]:
-    """Returns a checked dataset, the kind of the loader that it reads, or None, and a list.
+) -> tuple[Dataset, Kind | None, SampleRule, list[LoaderError]]:
+    """Returns a checked dataset, the kind of the loader that it reads, or None.
 
-    The list gets what the loader will have raised.
+    And the rule for samples, and a list that gets what the loader will have raised.
     """
     failures: list[LoaderError] = []
     loader = kind_of(as_loader(dataset))
+    first: Element = None
     if loader is not None:
-        dataset = as_dataset(loader, failures)
+        first = first_of(loader)
+        dataset = as_dataset(loader, first, failures)
     check_arguments(dataset, settings)
     _check_mode(dataset, settings)
     check_feedable(dataset.element_spec)
-    return dataset, loader, failures
+    if loader is None:
+        rule = sample_rule(dataset, settings.items_per_element)
+    else:
+        rule = _rule_for(loader, first, settings)
+    return dataset, loader, rule, failures
 
 
 def _completed_run(
@@ -191,18 +197,19 @@ def _completed_run(
     return found
 
 
-def _rule_for(dataset: Dataset, loader: Kind | None, settings: Settings) -> SampleRule:
-    """Returns the rule for samples of a dataset, or of the loader that it reads."""
-    if loader is None:
-        return sample_rule(dataset, settings.items_per_element)
-    spec = dataset.element_spec  # all elements are of these shapes
-    leading = {leading_of(each) for each in tf.nest.flatten(spec)}
-    counter = loader.rows()
-    rows = counter.of(spec, leading.pop() if len(leading) == 1 else None)
-    alike = isinstance(spec, (tuple, dict)) and rows is not None
-    rule = rule_of(loader, alike, settings.items_per_element, counter.where)
-    if rule.per_element is None and rows is not None:
-        rule = dataclasses.replace(rule, per_element=rows)
+def _rule_for(loader: Kind, first: Element, settings: Settings) -> SampleRule:
+    """Returns the rule for samples of a loader, by its first element.
+
+    Not by the structure that tf.data has of it, which is without lists and graphs.
+    """
+    rows = loader.rows()
+    extents = Extents(rows)
+    _, samples = extents.of(first)  # all elements are of its shapes
+    agrees = extents.same_leading_dimension
+    alike = seems_batched(first, rows, agrees)
+    rule = rule_of(loader, alike, settings.items_per_element, rows.where)
+    if rule.per_element is None and agrees:
+        rule = dataclasses.replace(rule, per_element=samples)
     return rule
 
 

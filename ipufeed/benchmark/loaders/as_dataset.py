@@ -38,14 +38,17 @@ CARRIED = {
 }
 
 
-def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset:
+def as_dataset(
+    kind: Kind, first: Element, failures: list[LoaderError] | None = None
+) -> Dataset:
     """Returns a tf.data.Dataset of the loader's elements.
 
-    Its structure is that of the loader's first element, which is read in a separate pass;
-    each iteration of the dataset starts a new pass.
+    Its structure is that of the loader's first element; each iteration of the dataset
+    starts a new pass.
 
     Args:
         kind: The loader's kind, which opens a pass over it.
+        first: From first_of.
         failures: Gets what the loader raises, of which the dataset's error has the text
             only, in a traceback of TensorFlow.
 
@@ -53,18 +56,10 @@ def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset
         The dataset. Its cardinality is unknown: a loader's length may be wrong.
 
     Raises:
-        ValueError: The loader can be read only once, is empty, or fails at its first
-            element.
         UnsupportedElementError: (a ValueError) An element has leaves that are not arrays.
     """
     import tensorflow as tf
 
-    if not kind.passes:
-        raise ValueError(
-            f"A run through the device reads the loader several times, and a {kind.name} "
-            "is read once. Give a function that makes it: `def make_loader(): ...`."
-        )
-    first = _first_of(kind)
     arrays = arrays_of(first, "element")
     if not tf.nest.flatten(arrays):
         raise UnsupportedElementError(
@@ -95,13 +90,22 @@ def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset
     return dataset
 
 
-def _first_of(kind: Kind) -> Element:
-    """Returns the first element of a pass of its own; raises ValueError without one.
+def first_of(kind: Kind) -> Element:
+    """Returns the loader's first element, which is read in a separate pass.
 
     The pass is on its own thread, as those of the measurement are: on the main thread a
     DataLoader of torch installs a handler which raises there when a worker ends, and
     Ctrl-C would not end a wait in native code.
+
+    Raises:
+        ValueError: The loader can be read only once, is empty, or fails at its first
+            element.
     """
+    if not kind.passes:
+        raise ValueError(
+            f"A run through the device reads the loader several times, and a {kind.name} "
+            "is read once. Give a function that makes it: `def make_loader(): ...`."
+        )
 
     def first() -> list[Element]:
         with kind.open() as iterator:
