@@ -33,7 +33,7 @@ from ipufeed.benchmark.device.run import (
 from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings
-from ipufeed.benchmark.loaders.as_dataset import as_dataset, first_of
+from ipufeed.benchmark.loaders.as_dataset import Reading, as_dataset, first_of
 from ipufeed.benchmark.loaders.extents import Extents
 from ipufeed.benchmark.loaders.failure import LoaderError
 from ipufeed.benchmark.loaders.kinds import Kind, as_loader, kind_of
@@ -68,7 +68,11 @@ from ipufeed.benchmark.measuring.sections import (
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
-from ipufeed.benchmark.result.sections import SettingsSection, WarningSection
+from ipufeed.benchmark.result.sections import (
+    DatasetSection,
+    SettingsSection,
+    WarningSection,
+)
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.queues.hooks import device_hooks
 from ipufeed.tf_types import Dataset
@@ -121,10 +125,8 @@ def measure_through(
     """
     settings = settings or Settings()
     source = dataset
-    dataset, loader, rule, failures = _feedable(source, settings)
-    described = describe_dataset(dataset, name, loader)
-    if loader is not None:
-        described["cardinality"] = length_of(source)
+    dataset, loader, rule, reading = _feedable(source, settings)
+    described = _described(dataset, name, source, loader)
     check_ends(settings, described)
     before = machine.Activity.now()
     with _attaching_quietly(), recording or contextlib.nullcontext():
@@ -132,7 +134,7 @@ def measure_through(
         found, interruption = run_on_device(dataset, settings, waiting, device)
     conditions = conditions_since(before, waiting)
     run = _completed_run(found, interruption)
-    raw = _complete_counts(run, dataset, failures)
+    raw = _complete_counts(run, dataset, reading.failures)
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     compared, calibration = Comparisons(), None
@@ -156,7 +158,10 @@ def measure_through(
         facts = compared.facts or _device_facts(run, device, raw, compared.alone)
         samples = result.dataset["samples_per_element"]
         compared.facts = dataclasses.replace(
-            facts, samples=samples, interrupted=interruption is not None
+            facts,
+            samples=samples,
+            interrupted=interruption is not None,
+            loader_seconds=reading.seconds_each,
         )
     result = _with_links(result, run, device, compared)
     result = dataclasses.replace(result, warnings=[*later, *result.warnings])
@@ -166,17 +171,17 @@ def measure_through(
 
 def _feedable(
     dataset: Dataset, settings: Settings
-) -> tuple[Dataset, Kind | None, SampleRule, list[LoaderError]]:
+) -> tuple[Dataset, Kind | None, SampleRule, Reading]:
     """Returns a checked dataset, the kind of the loader that it reads, or None.
 
-    And the rule for samples, and a list that gets what the loader will have raised.
+    And the rule for samples, and what will be known of the loader.
     """
-    failures: list[LoaderError] = []
+    reading = Reading()
     loader = kind_of(as_loader(dataset))
     first: Element = None
     if loader is not None:
         first = first_of(loader)
-        dataset = as_dataset(loader, first, failures)
+        dataset = as_dataset(loader, first, reading)
     check_arguments(dataset, settings)
     _check_mode(dataset, settings)
     check_feedable(dataset.element_spec)
@@ -184,7 +189,17 @@ def _feedable(
         rule = sample_rule(dataset, settings.items_per_element)
     else:
         rule = _rule_for(loader, first, settings)
-    return dataset, loader, rule, failures
+    return dataset, loader, rule, reading
+
+
+def _described(
+    dataset: Dataset, name: str | None, source: object, loader: Kind | None
+) -> DatasetSection:
+    """Returns the description of a dataset, with the length of the loader that it reads."""
+    described = describe_dataset(dataset, name, loader)
+    if loader is not None:
+        described["cardinality"] = length_of(source)
+    return described
 
 
 def _completed_run(

@@ -10,7 +10,12 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.benchmark.device.measure import measure_through
-from ipufeed.benchmark.loaders.as_dataset import arrays_of, as_dataset, first_of
+from ipufeed.benchmark.loaders.as_dataset import (
+    Reading,
+    arrays_of,
+    as_dataset,
+    first_of,
+)
 from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.errors import UnsupportedElementError
 
@@ -51,6 +56,17 @@ def test_a_loader_as_a_dataset_has_its_elements():
     assert dataset.element_spec["label"].dtype.name == "int32"  # what a feed carries
     assert [int(each["label"][0]) for each in found] == [0, 1, 2]
     assert len(list(dataset)) == 3  # a second time
+
+
+def test_the_time_in_the_loader_is_known():
+    """Of each element behind the first one of a pass, which takes a start-up."""
+    kind, reading = kind_of(Loader(3)), Reading()
+    dataset = as_dataset(kind, first_of(kind), reading)
+    assert reading.seconds_each is None
+
+    assert len(list(dataset.repeat(2))) == 6
+    assert reading.elements == 4
+    assert reading.seconds_each == reading.seconds / 4
 
 
 def test_an_iterator_is_not_a_source_for_the_device():
