@@ -222,6 +222,9 @@ def _as_numbers(leaf: Leaf) -> Array | None:
     if array.dtype.hasobject or array.dtype.kind not in "biufV":
         return None
     name = array.dtype.name
-    if array.dtype.kind == "V" and name not in CARRIED:  # a structured one
+    carried = CARRIED.get(name)
+    if carried is None and name.startswith("float8_"):
+        carried = "float32"
+    if carried is None and array.dtype.kind == "V":  # a structured one
         return None
-    return array.astype(CARRIED[name]) if name in CARRIED else array
+    return array if carried is None else array.astype(carried)

@@ -4,6 +4,7 @@ import dataclasses
 import sys
 import threading
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -117,7 +118,13 @@ def test_arrays_of_other_values_are_refused_by_their_type(dtype, text):
 
 @pytest.mark.parametrize(
     ("dtype", "carried"),
-    [("int16", "int32"), ("uint16", "int32"), (tf.bfloat16.as_numpy_dtype, "float32")],
+    [
+        ("int16", "int32"),
+        ("uint16", "int32"),
+        (tf.bfloat16.as_numpy_dtype, "float32"),
+        (ml_dtypes.float8_e4m3fn, "float32"),
+        (ml_dtypes.float8_e5m2, "float32"),
+    ],
 )
 def test_numbers_become_those_that_a_feed_carries(dtype, carried):
     assert arrays_of(np.ones(3, dtype), "element").dtype == carried
