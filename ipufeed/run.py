@@ -23,7 +23,7 @@ from typing import Any
 
 from ipufeed import child_processes
 from ipufeed.exit_codes import BAD_INPUT
-from ipufeed.render.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter, Parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         0, or 2 if the program is not a file. Errors of the program propagate to the
         interpreter, with the program's own frames only.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m ipufeed.run",
         description="Runs a program that was written for TensorFlow on IPUs, unchanged: "
         "tensorflow.python.ipu is the simulated device. It gets the arguments after its "

@@ -15,7 +15,7 @@ from types import ModuleType
 from ipufeed.errors import IpufeedError
 from ipufeed.executable.commands.common import CommandError, wrapped
 from ipufeed.exit_codes import BAD_INPUT
-from ipufeed.render.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter, Parser
 from ipufeed.render.terminal_text import printable
 
 NAME = "python -m ipufeed.executable"
@@ -44,7 +44,7 @@ def _module_of(command: str) -> ModuleType:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=NAME,
         description="Compiled programs: what is in the executable cache, and why a\n"
         "program was compiled again.",

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 import textwrap
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from ipufeed.render.terminal_text import printable
 
@@ -72,6 +72,16 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
                 line.strip(), width, initial_indent=margin, subsequent_indent=margin
             ) or [""]
         return "\n".join(lines)
+
+
+class Parser(argparse.ArgumentParser):
+    """Parses a command line; its errors are wrapped at the terminal's width."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the usage and an error, and ends the process with exit code 2."""
+        self.print_usage(sys.stderr)
+        lines = wrap(f"{self.prog}: error: {message}")
+        self.exit(2, "\n".join(lines) + "\n")
 
 
 def wrap(text: str, indent: str = "") -> list[str]:

@@ -120,6 +120,24 @@ def test_help_fits_its_terminal(monkeypatch, terminal, name, width):
     assert [line for line in lines if len(line) > 80] == []
 
 
+@pytest.mark.parametrize("name", ["benchmark", "benchmark compare", "executable"])
+def test_an_error_fits_its_terminal(monkeypatch, terminal, name):
+    """Also a long one, of a command or a sub-command; the exit code is argparse's."""
+    module, _ = PARSERS[name]
+    found = vars(importlib.import_module(module))
+    parser = found.get("build_parser", found.get("_build_parser"))()
+    stderr = terminal(80)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stderr)
+        with pytest.raises(SystemExit, match="2"):
+            parser.error(LONG)
+    lines = stderr.shown().splitlines()
+
+    assert lines[0].startswith("usage: ")
+    assert [line for line in lines if len(line) > 80] == []
+    assert " ".join(map(str.strip, lines)).endswith(f"error: {LONG.strip()}")
+
+
 def test_all_help_is_laid_out_by_one_formatter():
     """No other file asks for a terminal's size or wraps lines, and no parser is without."""
     for path in [
@@ -133,7 +151,7 @@ def test_all_help_is_laid_out_by_one_formatter():
         assert not re.search(r"textwrap\.(wrap|fill|shorten)", text), path
         assert "COLUMNS" not in text, path
         if (ROOT / "ipufeed") in path.parents:
-            parsers = text.count("ArgumentParser(")
+            parsers = text.count("Parser(")  # argparse's own as well
             assert text.count("formatter_class=HelpFormatter") >= parsers, path
 
 

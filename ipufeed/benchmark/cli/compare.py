@@ -16,7 +16,7 @@ from ipufeed.benchmark.cli.options.compare import (
 from ipufeed.benchmark.process.streams import open_missing_streams, print_message
 from ipufeed.errors import ComparisonError
 from ipufeed.exit_codes import BAD_INPUT, OK
-from ipufeed.render.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter, Parser
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.comparing.compare import Comparison
@@ -39,7 +39,7 @@ examples:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of `compare`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m ipufeed.benchmark compare",
         usage="%(prog)s BASE.json NEW.json [option ...]\n"
         "       %(prog)s BASE ... -- NEW ... [option ...]",

@@ -11,7 +11,7 @@ from ipufeed.benchmark.cli.options.report import (
 )
 from ipufeed.errors import ComparisonError
 from ipufeed.render.files import why_not_writable
-from ipufeed.render.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter, Parser
 
 
 def main(arguments: list[str]) -> int:
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of `report`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m ipufeed.benchmark report",
         description="Makes the reports of a run from its JSON. A trace shows the run over "
         "time; the spans of each thread are only in a trace that was recorded during the "

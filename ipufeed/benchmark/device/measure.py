@@ -33,10 +33,11 @@ from ipufeed.benchmark.device.run import (
 from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings
-from ipufeed.benchmark.loaders.as_dataset import as_dataset
+from ipufeed.benchmark.loaders.as_dataset import Reading, as_dataset, first_of
+from ipufeed.benchmark.loaders.extents import Extents
 from ipufeed.benchmark.loaders.failure import LoaderError
 from ipufeed.benchmark.loaders.kinds import Kind, as_loader, kind_of
-from ipufeed.benchmark.loaders.leaves import leading_of
+from ipufeed.benchmark.loaders.leaves import Element
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
     CALIBRATION_S,
@@ -49,7 +50,7 @@ from ipufeed.benchmark.measuring.describe import (
     describe_dataset,
     sample_rule,
 )
-from ipufeed.benchmark.measuring.loader import length_of, rule_of
+from ipufeed.benchmark.measuring.loader import length_of, rule_of, seems_batched
 from ipufeed.benchmark.measuring.measure import (
     check_arguments,
     check_ends,
@@ -67,7 +68,11 @@ from ipufeed.benchmark.measuring.sections import (
 from ipufeed.benchmark.measuring.steady_state import Steady, find_steady
 from ipufeed.benchmark.measuring.warnings import interrupted_later
 from ipufeed.benchmark.result.result import Result
-from ipufeed.benchmark.result.sections import SettingsSection, WarningSection
+from ipufeed.benchmark.result.sections import (
+    DatasetSection,
+    SettingsSection,
+    WarningSection,
+)
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.queues.hooks import device_hooks
 from ipufeed.tf_types import Dataset
@@ -120,10 +125,8 @@ def measure_through(
     """
     settings = settings or Settings()
     source = dataset
-    dataset, loader, failures = _feedable(source, settings)
-    described = describe_dataset(dataset, name, loader)
-    if loader is not None:
-        described["cardinality"] = length_of(source)
+    dataset, loader, rule, reading = _feedable(source, settings)
+    described = _described(dataset, name, source, loader)
     check_ends(settings, described)
     before = machine.Activity.now()
     with _attaching_quietly(), recording or contextlib.nullcontext():
@@ -131,7 +134,7 @@ def measure_through(
         found, interruption = run_on_device(dataset, settings, waiting, device)
     conditions = conditions_since(before, waiting)
     run = _completed_run(found, interruption)
-    raw = _complete_counts(run, dataset, failures)
+    raw = _complete_counts(run, dataset, reading.failures)
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     compared, calibration = Comparisons(), None
@@ -148,7 +151,6 @@ def measure_through(
         except KeyboardInterrupt as error:
             interruption = error
             later = [interrupted_later(_not_finished(device))]
-    rule = _rule_for(dataset, loader, settings)
     # The copy into the program is a part of the device's time.
     own = OwnSections(None, resources_section(raw.counters, conditions))
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
@@ -156,7 +158,10 @@ def measure_through(
         facts = compared.facts or _device_facts(run, device, raw, compared.alone)
         samples = result.dataset["samples_per_element"]
         compared.facts = dataclasses.replace(
-            facts, samples=samples, interrupted=interruption is not None
+            facts,
+            samples=samples,
+            interrupted=interruption is not None,
+            loader_seconds=reading.seconds_each,
         )
     result = _with_links(result, run, device, compared)
     result = dataclasses.replace(result, warnings=[*later, *result.warnings])
@@ -166,19 +171,35 @@ def measure_through(
 
 def _feedable(
     dataset: Dataset, settings: Settings
-) -> tuple[Dataset, Kind | None, list[LoaderError]]:
-    """Returns a checked dataset, the kind of the loader that it reads, or None, and a list.
+) -> tuple[Dataset, Kind | None, SampleRule, Reading]:
+    """Returns a checked dataset, the kind of the loader that it reads, or None.
 
-    The list gets what the loader will have raised.
+    And the rule for samples, and what will be known of the loader.
     """
-    failures: list[LoaderError] = []
+    reading = Reading()
     loader = kind_of(as_loader(dataset))
+    first: Element = None
     if loader is not None:
-        dataset = as_dataset(loader, failures)
+        first = first_of(loader)
+        dataset = as_dataset(loader, first, reading)
     check_arguments(dataset, settings)
     _check_mode(dataset, settings)
     check_feedable(dataset.element_spec)
-    return dataset, loader, failures
+    if loader is None:
+        rule = sample_rule(dataset, settings.items_per_element)
+    else:
+        rule = _rule_for(loader, first, settings)
+    return dataset, loader, rule, reading
+
+
+def _described(
+    dataset: Dataset, name: str | None, source: object, loader: Kind | None
+) -> DatasetSection:
+    """Returns the description of a dataset, with the length of the loader that it reads."""
+    described = describe_dataset(dataset, name, loader)
+    if loader is not None:
+        described["cardinality"] = length_of(source)
+    return described
 
 
 def _completed_run(
@@ -191,18 +212,19 @@ def _completed_run(
     return found
 
 
-def _rule_for(dataset: Dataset, loader: Kind | None, settings: Settings) -> SampleRule:
-    """Returns the rule for samples of a dataset, or of the loader that it reads."""
-    if loader is None:
-        return sample_rule(dataset, settings.items_per_element)
-    spec = dataset.element_spec  # all elements are of these shapes
-    leading = {leading_of(each) for each in tf.nest.flatten(spec)}
-    counter = loader.rows()
-    rows = counter.of(spec, leading.pop() if len(leading) == 1 else None)
-    alike = isinstance(spec, (tuple, dict)) and rows is not None
-    rule = rule_of(loader, alike, settings.items_per_element, counter.where)
-    if rule.per_element is None and rows is not None:
-        rule = dataclasses.replace(rule, per_element=rows)
+def _rule_for(loader: Kind, first: Element, settings: Settings) -> SampleRule:
+    """Returns the rule for samples of a loader, by its first element.
+
+    Not by the structure that tf.data has of it, which is without lists and graphs.
+    """
+    rows = loader.rows()
+    extents = Extents(rows)
+    _, samples = extents.of(first)  # all elements are of its shapes
+    agrees = extents.same_leading_dimension
+    alike = seems_batched(first, rows, agrees)
+    rule = rule_of(loader, alike, settings.items_per_element, rows.where)
+    if rule.per_element is None and agrees:
+        rule = dataclasses.replace(rule, per_element=samples)
     return rule
 
 

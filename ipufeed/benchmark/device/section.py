@@ -42,6 +42,7 @@ class DeviceFacts:
         samples: The samples of an element, or None if unknown.
         failed: Why the sweep failed, or None.
         interrupted: Whether Ctrl-C interrupted it.
+        loader_seconds: The time per element in a loader that tf.data reads, or None.
     """
 
     run: DeviceRun
@@ -54,6 +55,7 @@ class DeviceFacts:
     samples: float | None
     failed: str | None = None
     interrupted: bool = False
+    loader_seconds: float | None = None
 
     @property
     def steady(self) -> Steady | None:

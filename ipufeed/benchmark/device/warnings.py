@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from ipufeed.benchmark.device.knee import TOLERANCE
-from ipufeed.benchmark.device.section import NEGLIGIBLE, DeviceFacts, results_section
+from ipufeed.benchmark.device.section import (
+    NEGLIGIBLE,
+    DeviceFacts,
+    device_section,
+    results_section,
+)
 from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.result.sections import WarningSection
-from ipufeed.render.units import duration, size
+from ipufeed.render.units import counted, duration, size
 
 # If the harness takes a larger fraction of a step, it is too slow for the step.
 MOST_HARNESS = 0.5
@@ -24,6 +29,7 @@ def device_warnings(facts: DeviceFacts) -> list[WarningSection]:
         return []
     found = [
         _too_short_a_step(facts),
+        _slow_hand_over(facts),
         _few_steps(facts, used),
         _other_batch(facts),
         _bent_knee(facts),
@@ -47,13 +53,31 @@ def _too_short_a_step(facts: DeviceFacts) -> Warning_:
     )
 
 
+def _slow_hand_over(facts: DeviceFacts) -> Warning_:
+    """Warns if it is not the loader that a device waits for, but the way to tf.data."""
+    own, alone = facts.loader_seconds, facts.alone
+    section = device_section(facts)
+    if own is None or alone is None or section is None:
+        return None
+    period = 1 / alone.rate
+    if section["verdict"] != "host-bound" or own >= period / 2:
+        return None
+    return (
+        "slow_hand_over",
+        f"Of the {duration(period)} between two elements the loader takes "
+        f"{duration(own)}, and the rest is the way through tf.data, in Python, which a "
+        "training loop does not take: the device waits for that. Without --step-time the "
+        "summary names the step that the loader itself keeps busy.",
+    )
+
+
 def _few_steps(facts: DeviceFacts, used: Utilisation) -> Warning_:
     if used.steps >= FEWEST_STEPS or facts.device.step_seconds is None:
         return None
     return (
         "few_steps",
-        f"The AU is based on {used.steps} steps: it is only a magnitude. Measure longer "
-        "(--seconds).",
+        f"The AU is based on {counted(used.steps, 'step')}: it is only a magnitude. "
+        "Measure longer (--seconds).",
     )
 
 
@@ -61,12 +85,13 @@ def _other_batch(facts: DeviceFacts) -> Warning_:
     preset = facts.device.known_preset
     if preset is None or facts.samples is None or facts.samples == preset.batch:
         return None
+    scaled_ms = preset.seconds * facts.samples / preset.batch * 1e3
     return (
         "preset_batch",
         f"The step time of {preset.name} is that of a batch of {preset.batch}, and the "
         f"elements hold {facts.samples:g} samples: make batches of {preset.batch}, or "
         f"give the time of yours (--step-time "
-        f"{preset.seconds * facts.samples / preset.batch * 1e3:.3g}ms, if it scales).",
+        f"{scaled_ms:.{0 if scaled_ms >= 100 else 1}f}ms, if it scales).",
     )
 
 

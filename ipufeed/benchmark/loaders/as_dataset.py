@@ -2,13 +2,16 @@
 
     loader --next(), in Python--> arrays --from_generator--> tf.data --> infeed
 
-Each element costs about 0.1 ms more than in the loader's own loop, in Python, in the
-thread that requests it. Numbers of a type that no feed carries become int32 or float32.
+Each element costs some tenths of a millisecond more than in the loader's own loop, in
+Python, in the thread that requests it. Numbers of a type that no feed carries become int32
+or float32.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,33 +41,48 @@ CARRIED = {
 }
 
 
-def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset:
+@dataclass
+class Reading:
+    """What is known of a loader that is read as a dataset.
+
+    Attributes:
+        failures: What it has raised: the dataset's error has the text only, in a traceback
+            of TensorFlow.
+        elements: The elements that it has given, behind the first one of each pass.
+        seconds: The time in which they were waited for.
+
+    Threads: one iteration at a time adds to it.
+    """
+
+    failures: list[LoaderError] = field(default_factory=list)
+    elements: int = 0
+    seconds: float = 0.0
+
+    @property
+    def seconds_each(self) -> float | None:
+        """The loader's own time per element; None without elements."""
+        return self.seconds / self.elements if self.elements else None
+
+
+def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Dataset:
     """Returns a tf.data.Dataset of the loader's elements.
 
-    Its structure is that of the loader's first element, which is read in a separate pass;
-    each iteration of the dataset starts a new pass.
+    Its structure is that of the loader's first element; each iteration of the dataset
+    starts a new pass.
 
     Args:
         kind: The loader's kind, which opens a pass over it.
-        failures: Gets what the loader raises, of which the dataset's error has the text
-            only, in a traceback of TensorFlow.
+        first: From first_of.
+        reading: Gets what is known of the loader when it is read.
 
     Returns:
         The dataset. Its cardinality is unknown: a loader's length may be wrong.
 
     Raises:
-        ValueError: The loader can be read only once, is empty, or fails at its first
-            element.
         UnsupportedElementError: (a ValueError) An element has leaves that are not arrays.
     """
     import tensorflow as tf
 
-    if not kind.passes:
-        raise ValueError(
-            f"A run through the device reads the loader several times, and a {kind.name} "
-            "is read once. Give a function that makes it: `def make_loader(): ...`."
-        )
-    first = _first_of(kind)
     arrays = arrays_of(first, "element")
     if not tf.nest.flatten(arrays):
         raise UnsupportedElementError(
@@ -75,18 +93,26 @@ def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset
         lambda array: tf.TensorSpec(array.shape, tf.as_dtype(array.dtype)), arrays
     )
 
+    forms = _forms_of(arrays)
+    read = reading or Reading()
+
     def generate() -> Iterator[Nest]:
         try:
             with kind.open() as iterator:
+                called = 0.0  # not yet: the first element takes a start-up
                 for number, element in enumerate(iterator):
+                    if called:
+                        read.seconds += time.monotonic() - called
+                        read.elements += 1
                     found = arrays_of(element, "element")
-                    _check_alike(arrays, found, number)
+                    if _forms_of(found) != forms:
+                        raise _unlike(arrays, found, number)
                     yield found
+                    called = time.monotonic()
         except GeneratorExit:  # TensorFlow needs no more
             raise
         except BaseException as error:  # sys.exit() in a loader, too
-            if failures is not None:
-                failures.append(LoaderError(error))
+            read.failures.append(LoaderError(error))
             raise
 
     dataset: Dataset = tf.data.Dataset.from_generator(
@@ -95,13 +121,22 @@ def as_dataset(kind: Kind, failures: list[LoaderError] | None = None) -> Dataset
     return dataset
 
 
-def _first_of(kind: Kind) -> Element:
-    """Returns the first element of a pass of its own; raises ValueError without one.
+def first_of(kind: Kind) -> Element:
+    """Returns the loader's first element, which is read in a separate pass.
 
     The pass is on its own thread, as those of the measurement are: on the main thread a
     DataLoader of torch installs a handler which raises there when a worker ends, and
     Ctrl-C would not end a wait in native code.
+
+    Raises:
+        ValueError: The loader can be read only once, is empty, or fails at its first
+            element.
     """
+    if not kind.passes:
+        raise ValueError(
+            f"A run through the device reads the loader several times, and a {kind.name} "
+            "is read once. Give a function that makes it: `def make_loader(): ...`."
+        )
 
     def first() -> list[Element]:
         with kind.open() as iterator:
@@ -121,25 +156,34 @@ def _first_of(kind: Kind) -> Element:
     return found.value[0]
 
 
-def _check_alike(first: Nest, other: Nest, number: int) -> None:
-    """Raises UnsupportedElementError unless an element has the first one's shapes."""
+def _forms_of(arrays: Nest) -> object:
+    """Returns the dtypes and shapes in a structure, in the same structure."""
+    if isinstance(arrays, dict):
+        return {key: _forms_of(each) for key, each in arrays.items()}
+    if isinstance(arrays, tuple):
+        return [_forms_of(each) for each in arrays]
+    return arrays.dtype, arrays.shape
+
+
+def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
+    """Returns the error of an element that has not the first one's shapes."""
     import tensorflow as tf
 
     specs = [
         [f"{each.dtype.name} {each.shape}" for each in tf.nest.flatten(arrays)]
         for arrays in (first, other)
     ]
-    if specs[0] != specs[1]:
-        raise UnsupportedElementError(
-            f"element {number} (from 0) is {', '.join(specs[1])}, and the first one "
-            f"{', '.join(specs[0])}: a device takes elements of one shape. Pad them, or "
-            "leave a smaller last batch out (`drop_last=True` of a DataLoader)."
-        )
+    return UnsupportedElementError(
+        f"element {number} (from 0) is {', '.join(specs[1])}, and the first one "
+        f"{', '.join(specs[0])}: a device takes elements of one shape. Pad them, or "
+        "leave a smaller last batch out (`drop_last=True` of a DataLoader)."
+    )
 
 
 def arrays_of(element: Element, path: str) -> Nest:
     """Returns the element with NumPy arrays as leaves, in a structure for tf.data."""
-    parts = parts_of(element)
+    # To ask an array whether it has parts takes longer than to take it.
+    parts = None if type(element) is np.ndarray else parts_of(element)
     if parts is not None:
         return {
             str(key): arrays_of(value, f"{path}[{key!r}]")
@@ -178,6 +222,9 @@ def _as_numbers(leaf: Leaf) -> Array | None:
     if array.dtype.hasobject or array.dtype.kind not in "biufV":
         return None
     name = array.dtype.name
-    if array.dtype.kind == "V" and name not in CARRIED:  # a structured one
+    carried = CARRIED.get(name)
+    if carried is None and name.startswith("float8_"):
+        carried = "float32"
+    if carried is None and array.dtype.kind == "V":  # a structured one
         return None
-    return array.astype(CARRIED[name]) if name in CARRIED else array
+    return array if carried is None else array.astype(carried)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 import traceback
+
+# Folders of Python and its packages; code of the user is elsewhere.
+_PACKAGES = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")
+)
+# What a worker's end shows as, where the process that reads from it has no better sign.
+_CUT_OFF = (ConnectionError, EOFError, FileNotFoundError)
 
 
 class LoaderError(Exception):
@@ -28,6 +36,11 @@ def _remedy(error: BaseException) -> str:
             '. At the top level of the file parse the flags: `absl.flags.FLAGS(["file"])`, '
             "as absl.app.run() does."
         )
+    if isinstance(error, _CUT_OFF) and _is_of_a_connection(error):
+        return (
+            ". Perhaps a worker process of the loader has ended: run the loader without "
+            "worker processes to see why."
+        )
     if "main thread" in text:
         found = "install signal handlers at the top level of the file"
     elif "current event loop" in text:
@@ -37,11 +50,30 @@ def _remedy(error: BaseException) -> str:
     return f". The loader is read on a separate thread: {found}."
 
 
+def _is_of_a_connection(error: BaseException) -> bool:
+    """Whether it was raised while reading what another process sends."""
+    frames = traceback.extract_tb(error.__traceback__)
+    name = os.path.join("multiprocessing", "connection.py")
+    return any(frame.filename.endswith(name) for frame in frames[-4:])
+
+
 def place_of(error: BaseException) -> str:
-    """Returns ` (batches.py:12)`: the innermost line of the loader, or ""."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if os.path.dirname(frame.filename) != os.path.dirname(__file__)
+    """Returns ` (batches.py:12)`: the innermost line of the loader, or "".
+
+    That of the user's code, if there is any, rather than that of a package. Of an error
+    that has the traceback of a worker process in its text there is none: the line that
+    raises it again is of no interest.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = os.path.dirname(__file__)
+    ours = [
+        number
+        for number, frame in enumerate(frames)
+        if os.path.dirname(frame.filename) == own
     ]
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    called = frames[ours[-1] + 1 :] if ours else list(frames)
+    users = [frame for frame in called if not frame.filename.startswith(_PACKAGES)]
+    if "Traceback (most recent call last)" in str(error) and not users:
+        return ""
+    found = users or called
+    return f" ({found[-1].filename}:{found[-1].lineno})" if found else ""

@@ -3,6 +3,7 @@
     kind                                     an element       a pass
     torch.utils.data.DataLoader              a batch          iter()
     grain DataLoader, MapDataset, IterDataset   as mapped     iter()
+    torchdata.nodes Loader                   as mapped        iter()
     spdl Pipeline                            as piped         once, in auto_stop()
     ray.data Dataset, DataIterator           a batch          iter_batches()
     datasets (Hugging Face)                  a row            iter()
@@ -22,6 +23,13 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from ipufeed.benchmark.loaders.batch_steps import (
+    grain_batch,
+    has_class,
+    nodes_batch,
+    size_of,
+)
 
 if TYPE_CHECKING:  # leaves imports numpy, which --help does without
     from ipufeed.benchmark.loaders.leaves import Element
@@ -51,8 +59,6 @@ METHODS = {
 }
 
 
-# Parts of names of Grain's steps whose elements are not the batches of their input.
-GRAIN_ENDS = ("FlatMap", "Pack", "ConcatThenSplit")
 # Columns of lists in datasets of Hugging Face; Sequence is of releases before 4.
 HF_LISTS = ("List", "LargeList", "Sequence")
 
@@ -70,6 +76,7 @@ class Kind:
             always batches; None if unknown.
         size: The elements of a full batch; None if unknown.
         in_lists: Whether a table of one row is a batch, in the lists of its columns.
+        collects: Whether an element that is a list is one of samples.
     """
 
     name: str
@@ -78,12 +85,14 @@ class Kind:
     batch: str | None = None
     size: int | None = None
     in_lists: bool = False
+    collects: bool = False
 
     def rows(self) -> Rows:
         """Returns what counts the samples of its elements."""
         from ipufeed.benchmark.loaders.rows import Rows
 
-        return Rows(self.size, self.batch is not None, self.in_lists)
+        batches = self.batch is not None
+        return Rows(self.size, batches, self.in_lists, self.collects)
 
 
 def kind_of(source: Loader) -> Kind | None:
@@ -93,7 +102,7 @@ def kind_of(source: Loader) -> Kind | None:
     if isinstance(source, (*DATA, type)) or _is_tensorflow(source) or _is_data(source):
         return None
     for recognise in (
-        *(_torch_kind, _spdl_kind, _ray_kind),
+        *(_torch_kind, _nodes_kind, _spdl_kind, _ray_kind),
         *(_keras_kind, _datasets_kind, _grain_kind),
     ):
         kind = recognise(source)
@@ -162,15 +171,6 @@ def _has_indices(source: object) -> bool:
     )
 
 
-def has_class(source: object, package: str, name: str) -> bool:
-    """Whether one of its classes has that name, in that package or one below it."""
-    return any(
-        kind.__name__ == name
-        and (kind.__module__ == package or kind.__module__.startswith(package + "."))
-        for kind in type(source).__mro__
-    )
-
-
 def _is_tensorflow(source: object) -> bool:
     """Whether its class is of TensorFlow or ipufeed: a dataset, an iterator, a queue."""
     return type(source).__module__.split(".")[0] in ("tensorflow", "ipufeed")
@@ -211,8 +211,10 @@ def is_known(source: Loader) -> bool:
     """Whether it is of a framework's loader class, not any object with `__iter__`."""
     kind = kind_of(source)
     return kind is not None and (
-        kind.name.startswith(("torch DataLoader", "spdl Pipeline", "ray.data", "keras"))
-        or kind.name.split()[0] in ("grain", "datasets", "webdataset")
+        kind.name.startswith(
+            ("torch DataLoader", "torchdata Loader", "ray.data", "keras")
+        )
+        or kind.name.split()[0] in ("grain", "datasets", "spdl", "webdataset")
     )
 
 
@@ -258,14 +260,37 @@ def _torch_kind(source: Loader) -> Kind | None:
     elif source.batch_sampler is not None:
         batch = "batch_sampler"
     elif has_class(sampler, "torch.utils.data", "BatchSampler"):  # loads in bulk
-        batch, size = "BatchSampler", _size_of(sampler)
+        batch, size = "BatchSampler", size_of(sampler)
     return Kind(
         "torch DataLoader", lambda: _plain(source), passes=True, batch=batch, size=size
     )
 
 
+def _nodes_kind(source: Loader) -> Kind | None:
+    """Recognises nodes of torchdata, and their Loader, which starts them again."""
+    is_loader = has_class(source, "torchdata.nodes", "Loader")
+    if not is_loader and not has_class(source, "torchdata.nodes", "BaseNode"):
+        return None
+    batch = nodes_batch(source.root if is_loader else source)
+    size = size_of(batch)
+    return Kind(
+        f"torchdata {type(source).__name__}",
+        lambda: _plain(source),
+        passes=is_loader,
+        batch=None if size is None else f"Batcher of {size}",
+        size=size,
+    )
+
+
 def _spdl_kind(source: Loader) -> Kind | None:
-    """Recognises a Pipeline: it runs once, in threads that have to be stopped."""
+    """Recognises a Pipeline: it runs once, in threads that have to be stopped.
+
+    Its `aggregate` makes lists of samples, of a size that the pipeline does not show.
+    """
+    if has_class(source, "spdl.dataloader", "DataLoader"):
+        size = size_of(source)
+        batch = None if size is None else f"batch_size={size}"
+        return Kind("spdl DataLoader", lambda: _plain(source), True, batch, size)
     if not has_class(source, "spdl", "Pipeline"):
         return None
 
@@ -274,7 +299,7 @@ def _spdl_kind(source: Loader) -> Kind | None:
         with source.auto_stop():
             yield iter(source)
 
-    return Kind("spdl Pipeline", run, passes=False)
+    return Kind("spdl Pipeline", run, passes=False, collects=True)
 
 
 def _ray_kind(source: Loader) -> Kind | None:
@@ -303,12 +328,13 @@ def _datasets_kind(source: Loader) -> Kind | None:
     features = getattr(source, "features", None)
     columns = [type(each).__name__ for each in (features or {}).values()]
     batches = bool(columns) and all(each in HF_LISTS for each in columns)
+    is_unknown = features is None  # of a stream; a row in a table shows it
     return Kind(
         _name_of(source),
         lambda: _plain(source),
         passes=True,
         batch="every column is a list" if batches else None,
-        in_lists=batches,
+        in_lists=batches or is_unknown,
     )
 
 
@@ -318,45 +344,14 @@ def _grain_kind(source: Loader) -> Kind | None:
         return None
     if not hasattr(type(source), "__iter__") or hasattr(type(source), "__next__"):
         return None
-    batch = _grain_batch(source)
+    batch = grain_batch(source)
     return Kind(
         _name_of(source),
         lambda: _plain(source),
         passes=True,
         batch=None if batch is None else type(batch).__name__.strip("_"),
-        size=_size_of(batch),
+        size=size_of(batch),
     )
-
-
-def _grain_batch(step: Loader) -> object | None:
-    """Returns the last step that batches the elements, or None.
-
-    If several datasets are combined, all of them must batch.
-    """
-    name = type(step).__name__
-    if "Batch" in name:
-        found: object = step
-        return found
-    if any(part in name for part in GRAIN_ENDS):
-        return None
-    inputs: list[Loader] = []
-    for key in ("_parents", "_datasets", "_operations"):  # of a DataLoader the last
-        several = getattr(step, key, None)
-        if isinstance(several, (list, tuple)):
-            inputs += several
-    if has_class(step, "grain", "DataLoader"):
-        return next(filter(None, map(_grain_batch, reversed(inputs))), None)
-    batches = [_grain_batch(each) for each in inputs]
-    return batches[0] if batches and all(batches) else None
-
-
-def _size_of(batch: object) -> int | None:
-    """Returns the size of the batches that an object makes; None if not known."""
-    for name in ("_batch_size", "batch_size"):
-        size = getattr(batch, name, None)
-        if isinstance(size, int):
-            return size
-    return None
 
 
 def _keras_kind(source: Loader) -> Kind | None:

@@ -1,9 +1,10 @@
 """The leaves of a loader's element: bytes, leading dimensions, copies.
 
-An element is nested in dicts, lists, tuples, dataclasses, classes of attrs, and tables
-(tables.py); its leaves are arrays of any framework (objects with `nbytes` and `shape`:
-NumPy, Torch, JAX, TensorFlow), columns of a table, strings, and numbers. A list of numbers
-is one leaf, as in a row of Hugging Face's datasets.
+An element is nested in dicts, lists, tuples, classes with fields (dataclasses, attrs,
+pydantic, msgspec), graphs of PyG, and tables (tables.py); its leaves are arrays of any
+framework (objects with `nbytes` and `shape`: NumPy, Torch, JAX, TensorFlow), columns of a
+table, images of PIL, strings, and numbers. A list of numbers is one leaf, as in a row of
+Hugging Face's datasets.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import dataclasses
 import math
 import mmap
 import sys
+import types
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ipufeed.benchmark.loaders.batch_steps import has_class
 from ipufeed.benchmark.loaders.tables import (
     bytes_of_column,
     columns_of_table,
@@ -36,6 +39,8 @@ Array = NDArray[Any]
 
 NUMBERS = (int, float, bool)
 NUMBER_BYTES = 8
+# Bytes of a band's pixel in modes of PIL whose pixels are not bytes.
+PIXEL_BYTES = {"I": 4, "F": 4} | dict.fromkeys(("I;16", "I;16L", "I;16B", "I;16N"), 2)
 # A row with an array in it is shorter than this; of a longer list the ends decide, since
 # to look at all of a text's tokens would take longer than the rest of the loop.
 MOST_LOOKED_AT = 16
@@ -45,6 +50,8 @@ BUFFER_BYTES = 64 << 20
 # or a mapping has takes several microseconds, and more of an array of JAX that is new.
 # With whether shape and dtype give the bytes of all that are not of objects.
 _array_kinds: dict[type, bool] = {np.ndarray: True}
+# Whether a class is one of graphs: to ask it for its bases takes a microsecond.
+_graph_kinds: dict[type, bool] = {}
 # At most as many views by shape and dtype: ragged batches have many shapes.
 MOST_VIEWS = 64
 
@@ -95,13 +102,19 @@ def is_numbers(element: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
 def parts_of(element: Element) -> dict[Any, Any] | None:
     """Returns the parts by name; None of an element without names.
 
-    Names are those of a dict, a BatchEncoding, a table, and the fields of a dataclass or a
-    class of attrs without `nbytes`.
+    Names are those of a dict, a BatchEncoding, a table, a SimpleNamespace, a graph of PyG,
+    and the fields of a class without `nbytes`.
     """
     if isinstance(element, dict):
         return dict(element)
     if is_table(element):
         return columns_of_table(element)
+    if type(element) is types.SimpleNamespace:
+        return dict(vars(element))
+    # Before the items: those of a graph with nodes of several types are empty.
+    if is_graph(element):
+        found: dict[Any, Any] = element.to_dict()
+        return found
     # Before the items: a tensorclass has keys, too, but no items.
     names = _fields_of(type(element))
     if names is not None and not hasattr(element, "nbytes"):
@@ -122,12 +135,30 @@ def _items_of(element: Element) -> dict[Any, Any] | None:
         return None
 
 
+def is_graph(element: Element) -> bool:
+    """Whether it is a graph of PyG, or a batch of them."""
+    kind = type(element)
+    known = _graph_kinds.get(kind)
+    if known is None:
+        known = _graph_kinds[kind] = has_class(element, "torch_geometric", "BaseData")
+    return known
+
+
 def _fields_of(kind: type) -> list[str] | None:
-    """Returns the names of the fields of a dataclass or a class of attrs; else None."""
+    """Returns the names of the fields of a class, else None.
+
+    Of a dataclass or a class of attrs, pydantic or msgspec.
+    """
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     fields = getattr(kind, "__attrs_attrs__", None)
-    return None if fields is None else [field.name for field in fields]
+    if fields is not None:
+        return [field.name for field in fields]
+    for name in ("__pydantic_fields__", "__struct_fields__"):
+        fields = getattr(kind, name, None)
+        if isinstance(fields, (Mapping, tuple)):
+            return list(fields)
+    return None
 
 
 def _is_mapping(element: Element) -> bool:
@@ -186,6 +217,9 @@ def bytes_of(leaf: Leaf) -> int:
     in_column = bytes_of_column(leaf)
     if in_column is not None:
         return in_column
+    if _is_pil_image(leaf):
+        pixels = leaf.width * leaf.height * len(leaf.getbands())
+        return int(pixels * PIXEL_BYTES.get(leaf.mode, 1))
     try:
         if size is not None:
             return int(size)
@@ -194,6 +228,11 @@ def bytes_of(leaf: Leaf) -> int:
         return int(np.prod(tuple(leaf.shape)) * np.dtype(leaf.dtype.name).itemsize)
     except Exception:  # not an array, or a sparse one
         raise OpaqueError(kind.__name__) from None
+
+
+def _is_pil_image(leaf: Leaf) -> bool:
+    """Whether it is an image of PIL, which may not be decoded yet."""
+    return package_of(leaf) == "PIL" and hasattr(leaf, "getbands")
 
 
 def leading_of(leaf: Leaf) -> int | None:
@@ -303,13 +342,17 @@ def views_of(leaf: Leaf) -> list[NDArray[np.uint8]]:
 
 
 def bytes_view(leaf: Leaf) -> NDArray[np.uint8] | None:
-    """Returns the leaf's bytes, without a copy if NumPy can; None for numbers."""
+    """Returns the leaf's bytes, without a copy if NumPy can.
+
+    None for numbers and images of PIL.
+    """
     kind = type(leaf)
     if kind is bytes or kind is bytearray:
         return np.frombuffer(leaf, np.uint8)
     if kind is str:
         return np.frombuffer(leaf.encode(errors="surrogatepass"), np.uint8)
-    if kind in NUMBERS or kind is list:
+    # To make an array of an image copies it, and may have to decode it first.
+    if kind in NUMBERS or kind is list or _is_pil_image(leaf):
         return None
     array: Array | None = leaf if kind is np.ndarray else as_array(leaf)
     if array is None or array.dtype.hasobject:

@@ -5,9 +5,12 @@
     [8 images of (3, 64, 64)], batch_size=8             8, not their 3 channels
     (50 steps, 8, 16), batch_size=8                     8, as pad_sequence() pads
     a table of one row, its columns lists of 8          8, as Hugging Face batches
+    [8 images], made by aggregate(8) of SPDL            8
+    a batch of 8 graphs of PyG                          8
 
-Only a loader that states its batch size decides between a list of columns and a list of
-samples: the part of the first element that has this size is counted in all elements.
+Only a loader that states its batch size, or collects samples in lists, decides between a
+list of columns and a list of samples: the part of the first element that has this size is
+counted in all elements.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any
 from ipufeed.benchmark.loaders.leaves import (
     NUMBERS,
     Element,
+    is_graph,
     is_numbers,
     leading_of,
     parts_of,
@@ -26,6 +30,7 @@ from ipufeed.benchmark.loaders.leaves import (
 )
 from ipufeed.benchmark.loaders.tables import columns_of_table, is_table
 
+LEADING = "the leading dimension"
 # The keys that lead to a part of an element.
 Path = tuple[Any, ...]
 # The possible numbers of rows, the likeliest first; none of a scalar.
@@ -43,24 +48,31 @@ class Rows:
         size: Its batch size; None if unknown.
         batches: Whether it is known to batch, so that scalars are not columns.
         in_lists: Whether a table of one row is a batch, in the lists of its columns.
+        collects: Whether an element that is a list is one of samples.
 
     Threads: one at a time.
     """
 
     def __init__(
-        self, size: int | None = None, batches: bool = False, in_lists: bool = False
+        self,
+        size: int | None = None,
+        batches: bool = False,
+        in_lists: bool = False,
+        collects: bool = False,
     ) -> None:
         self._size = size
         self._batches = batches
         self._in_lists = in_lists
+        self._collects = collects
         self._path: Path | None = None
         self._axis = 0  # 1: times come before samples
-        self._of_lists = False
+        self._of_lists = self._of_items = False
 
     @property
     def searches(self) -> bool:
         """Whether the dimension that all leaves have does not decide."""
-        return self._size is not None or self._path is not None or self._in_lists
+        known = self._in_lists or self._collects
+        return known or self._size is not None or self._path is not None
 
     @property
     def where(self) -> str:
@@ -69,7 +81,14 @@ class Rows:
             return "the second dimension"
         if self._of_lists:
             return "the lists in the row of a table"
-        return "the leading dimension"
+        if self._of_items:
+            return "the length of the list"
+        return LEADING
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the elements themselves show that they are batches."""
+        return self._of_lists or self._of_items
 
     def of(self, element: Element, leading: int | None) -> int | None:
         """Returns the rows of an element, None if its columns disagree.
@@ -89,9 +108,17 @@ class Rows:
             found = _at(element, self._path, self._axis)
             if found is not None:
                 return found
+        if self._collects and type(element) is list:
+            self._of_items = True
+            return len(element)
         if self._in_lists and is_table(element) and len(element) == 1:
-            self._of_lists = True
-            return _length_of_lists(element)
+            length = _length_of_lists(element)
+            if length is not None or self._batches:
+                self._of_lists = True
+                return length
+        # The first element decides: others need not be looked at.
+        self._collects = self._of_items
+        self._in_lists = self._of_lists or (self._batches and self._in_lists)
         if leading is not None:
             return leading
         return _agreed(columns_of(element, self._batches), self._batches)
@@ -201,13 +228,19 @@ def _named(element: Element) -> dict[Any, Any] | None:
 
 
 def _packed(part: Element) -> int | None:
-    """Returns the sequences in a PackedSequence of torch; None of anything else.
+    """Returns the samples in what has parts of the lengths of other things, or None.
 
-    They are those that have a first step; its parts have the lengths of other things.
+    In a PackedSequence of torch these are the sequences that have a first step, in a batch
+    of PyG its graphs, or the nodes whose neighbours it holds.
     """
-    if type(part).__name__ != "PackedSequence":
-        return None
-    return int(part.batch_sizes[0])
+    if type(part).__name__ == "PackedSequence":
+        return int(part.batch_sizes[0])
+    if is_graph(part):
+        for name in ("num_graphs", "batch_size"):
+            number = getattr(part, name, None)
+            if isinstance(number, int):
+                return number
+    return None
 
 
 def _rows(part: Element, axis: int) -> int | None:

@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.benchmark.loaders.kinds import Kind, Loader, has_class
+from ipufeed.benchmark.loaders.batch_steps import has_class
+from ipufeed.benchmark.loaders.kinds import Kind, Loader
 from ipufeed.benchmark.result.sections import StageSection
 from ipufeed.process_state import STATE
 

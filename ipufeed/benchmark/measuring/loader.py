@@ -24,8 +24,8 @@ from ipufeed.benchmark.loaders.consumer import (
 )
 from ipufeed.benchmark.loaders.failure import LoaderError
 from ipufeed.benchmark.loaders.kinds import Kind
-from ipufeed.benchmark.loaders.leaves import leaves_of, spec_of
-from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.benchmark.loaders.leaves import Element, leaves_of, spec_of
+from ipufeed.benchmark.loaders.rows import LEADING, Rows
 from ipufeed.benchmark.loaders.tables import is_table
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
@@ -133,11 +133,14 @@ def measure_loader(
         except KeyboardInterrupt as error:
             interruption = error
             later = [warn.interrupted_later("and the harness's own cost is not known.")]
-    sample = consumer.counts.sample
-    alike = consumer.counts.same_leading_dimension and (
-        is_table(sample) or len(leaves_of(sample)) > 1
+    rule = rule_of(
+        kind,
+        seems_batched(
+            consumer.counts.sample, rows, consumer.counts.same_leading_dimension
+        ),
+        settings.items_per_element,
+        rows.where,
     )
-    rule = rule_of(kind, alike, settings.items_per_element, rows.where)
     own = _own_sections(raw.counters, settings, conditions)
     described = _describe(source, kind, name, consumer.counts)
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
@@ -214,18 +217,30 @@ def _calibration_of(
     return Calibration(counts.bytes // counts.elements, cost.elements, seconds)
 
 
+def seems_batched(element: Element, rows: Rows, agrees: bool) -> bool:
+    """Whether an element looks like a batch of a loader that does not show that it batches.
+
+    Args:
+        element: An element of the loader.
+        rows: What has counted its samples.
+        agrees: Whether all columns had as many of them.
+    """
+    return agrees and (
+        rows.is_shown or is_table(element) or len(leaves_of(element)) > 1
+    )
+
+
 def rule_of(
     kind: Kind,
     alike: bool,
     items_per_element: float | None,
-    where: str = "the leading dimension",
+    where: str = LEADING,
 ) -> SampleRule:
     """Returns the rule: the leading dimension if the loader batches, or seems to.
 
     Args:
         kind: The loader's kind.
-        alike: Whether an element has several arrays with the same leading dimension, or
-            is a table.
+        alike: Whether an element seems to be a batch.
         items_per_element: The user's setting, or None.
         where: What was counted, as text.
     """
@@ -235,10 +250,13 @@ def rule_of(
         how = f"it batches ({kind.batch})" if kind.batch else f"a {kind.name} batches"
         return SampleRule(None, f"{where}: {how}")
     if alike:
+        same = (
+            ""
+            if where != LEADING
+            else ", which is the same of all arrays of an element"
+        )
         return SampleRule(
-            None,
-            "the leading dimension, which is the same of all arrays of an element "
-            "(--items-per-element N if that is not a batch)",
+            None, f"{where}{same} (--items-per-element N if that is not a batch)"
         )
     return SampleRule(
         1,

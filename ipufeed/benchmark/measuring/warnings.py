@@ -196,10 +196,18 @@ def _stalled(facts: Facts) -> CodeAndMessage:
         )
     if silence <= STALLED_SHARE * run or silence <= 2 * int(np.diff(stamps).max()):
         return None
+    length, elements = facts.length, counters["elements"]
+    if isinstance(length, int) and length and elements % length == 0:
+        cause = (
+            f": the passes of {counted(length, 'element')} are complete, and to end the "
+            "last one takes longer, perhaps to end its workers. The"
+        )
+    else:
+        cause = ": the"
     return (
         "stalled",
-        f"No element came in the last {duration(silence / 1e9)} of {duration(run / 1e9)}: "
-        "the rate is that of the time before.",
+        f"No element came in the last {duration(silence / 1e9)} of {duration(run / 1e9)}"
+        f"{cause} rate is that of the time before.",
     )
 
 

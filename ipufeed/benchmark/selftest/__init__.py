@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ipufeed.benchmark.process.interrupts import Interrupts
 from ipufeed.benchmark.process.streams import take_stdout
 from ipufeed.exit_codes import FOUND_BAD, OK
-from ipufeed.render.terminal import HelpFormatter, wrap
+from ipufeed.render.terminal import HelpFormatter, Parser, wrap
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.result.json_text import JsonObject
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of `selftest`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m ipufeed.benchmark selftest",
         description=DESCRIPTION,
         epilog="exit codes: 0 all passed, 1 one failed, 2 bad input, 130 Ctrl-C",

@@ -1,11 +1,13 @@
 """Verdicts, warnings and rows of a device, from facts that were made up."""
 
 import dataclasses
+import re
 import types
 
 import numpy as np
 import pytest
 
+from ipufeed.benchmark.cli.options.device import parse_seconds
 from ipufeed.benchmark.device import section
 from ipufeed.benchmark.device.knee import Knee, Point
 from ipufeed.benchmark.device.links import slowest_by_verdict
@@ -130,6 +132,43 @@ def test_few_steps_are_warned_of():
     """Less than twenty."""
     assert "few_steps" in warned(busy(count=10, free=used()))
     assert "few_steps" not in warned(busy(count=22, free=used()))
+
+
+def test_one_step_is_not_several():
+    assert "based on 1 step:" in warned(busy(count=2, free=used()))["few_steps"]
+
+
+def test_a_time_for_a_larger_batch_can_be_given():
+    """Written as --step-time reads it, without an exponent."""
+    ends = np.arange(1, 50) * 636 * MS
+    device = DeviceSettings(preset="unet3d-a100")
+    reported = warned(facts(device, ends, samples=32.0))["preset_batch"]
+    text = re.search(r"--step-time (\S+),", reported)[1]
+
+    assert "e" not in text
+    assert parse_seconds("--step-time", text) == pytest.approx(0.636 * 32 / 7, rel=0.01)
+
+
+def starving(loader_seconds, period_ms=4):
+    """A device with steps of 1 ms that waits for elements every `period_ms`."""
+    ends = np.arange(1, 101) * period_ms * MS
+    alone = find_steady(ends, False)
+    device = DeviceSettings(step_seconds=1e-3)
+    made = facts(device, ends, free=used(), starts=ends - MS)
+    return dataclasses.replace(made, alone=alone, loader_seconds=loader_seconds)
+
+
+def test_a_device_that_waits_for_the_way_to_it_is_warned_of():
+    """Then the loader is not what the AU is about."""
+    reported = warned(starving(1e-3))["slow_hand_over"]
+
+    assert "4 ms between two elements the loader takes 1 ms" in reported
+    assert "slow_hand_over" not in warned(starving(3e-3))
+    assert "slow_hand_over" not in warned(starving(None))  # a tf.data dataset
+    busy_one = dataclasses.replace(
+        busy(free=used()), alone=starving(None).alone, loader_seconds=1e-3
+    )
+    assert "slow_hand_over" not in warned(busy_one)
 
 
 def test_a_batch_that_is_not_the_presets_is_warned_of_with_the_remedy():

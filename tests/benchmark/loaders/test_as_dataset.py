@@ -4,13 +4,19 @@ import dataclasses
 import sys
 import threading
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
 
 from ipufeed.benchmark.device.measure import measure_through
-from ipufeed.benchmark.loaders.as_dataset import arrays_of, as_dataset
+from ipufeed.benchmark.loaders.as_dataset import (
+    Reading,
+    arrays_of,
+    as_dataset,
+    first_of,
+)
 from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.errors import UnsupportedElementError
 
@@ -32,6 +38,11 @@ class Loader:
             }
 
 
+def dataset_of(loader):
+    kind = kind_of(loader)
+    return as_dataset(kind, first_of(kind))
+
+
 @dataclasses.dataclass
 class Example:
     image: np.ndarray
@@ -40,7 +51,7 @@ class Example:
 
 
 def test_a_loader_as_a_dataset_has_its_elements():
-    dataset = as_dataset(kind_of(Loader(3)))
+    dataset = dataset_of(Loader(3))
     found = list(dataset.as_numpy_iterator())
 
     assert dataset.element_spec["label"].dtype.name == "int32"  # what a feed carries
@@ -48,15 +59,26 @@ def test_a_loader_as_a_dataset_has_its_elements():
     assert len(list(dataset)) == 3  # a second time
 
 
+def test_the_time_in_the_loader_is_known():
+    """Of each element behind the first one of a pass, which takes a start-up."""
+    kind, reading = kind_of(Loader(3)), Reading()
+    dataset = as_dataset(kind, first_of(kind), reading)
+    assert reading.seconds_each is None
+
+    assert len(list(dataset.repeat(2))) == 6
+    assert reading.elements == 4
+    assert reading.seconds_each == reading.seconds / 4
+
+
 def test_an_iterator_is_not_a_source_for_the_device():
     generator = iter(Loader())
     with pytest.raises(ValueError, match="def make_loader"):
-        as_dataset(kind_of(generator))
+        dataset_of(generator)
 
 
 def test_a_loader_without_an_element_is_refused():
     with pytest.raises(ValueError, match="no element"):
-        as_dataset(kind_of(Loader(0)))
+        dataset_of(Loader(0))
 
 
 def test_an_element_of_another_shape_is_named_with_what_to_change():
@@ -65,7 +87,7 @@ def test_an_element_of_another_shape_is_named_with_what_to_change():
             yield np.zeros((4, 2), np.float32)
             yield np.zeros((3, 2), np.float32)
 
-    elements = as_dataset(kind_of(Ragged(2))).as_numpy_iterator()
+    elements = dataset_of(Ragged(2)).as_numpy_iterator()
     next(elements)
     with pytest.raises(
         tf.errors.InvalidArgumentError,
@@ -96,7 +118,13 @@ def test_arrays_of_other_values_are_refused_by_their_type(dtype, text):
 
 @pytest.mark.parametrize(
     ("dtype", "carried"),
-    [("int16", "int32"), ("uint16", "int32"), (tf.bfloat16.as_numpy_dtype, "float32")],
+    [
+        ("int16", "int32"),
+        ("uint16", "int32"),
+        (tf.bfloat16.as_numpy_dtype, "float32"),
+        (ml_dtypes.float8_e4m3fn, "float32"),
+        (ml_dtypes.float8_e5m2, "float32"),
+    ],
 )
 def test_numbers_become_those_that_a_feed_carries(dtype, carried):
     assert arrays_of(np.ones(3, dtype), "element").dtype == carried
@@ -109,7 +137,7 @@ def test_an_element_without_an_array_is_refused(element):
             yield element
 
     with pytest.raises(UnsupportedElementError, match="must hold an array, got"):
-        as_dataset(kind_of(Empty(1)))
+        dataset_of(Empty(1))
 
 
 def test_structures_are_those_that_tf_data_takes():
@@ -152,7 +180,7 @@ def test_a_loader_that_fails_at_its_first_element_is_refused_with_the_reason():
         ValueError,
         match=r"element 0 \(from 0\) with OSError: no such bucket \(.*test_as_dataset.py:",
     ):
-        as_dataset(kind_of(Failing()))
+        dataset_of(Failing())
 
 
 def test_the_main_thread_does_not_iterate_a_loader():
@@ -164,7 +192,7 @@ def test_the_main_thread_does_not_iterate_a_loader():
             threads.append(threading.current_thread())
             return super().__iter__()
 
-    list(as_dataset(kind_of(Watched(2))))
+    list(dataset_of(Watched(2)))
 
     assert len(threads) == 2
     assert threading.main_thread() not in threads
@@ -177,7 +205,7 @@ def test_a_loader_that_exits_at_its_first_element_is_refused():
             yield
 
     with pytest.raises(ValueError, match="with SystemExit: 3"):
-        as_dataset(kind_of(Exiting()))
+        dataset_of(Exiting())
 
 
 @pytest.mark.parametrize(("length", "warned"), [(7, False), (20, True), (3, True)])

@@ -57,6 +57,23 @@ def test_the_warning_of_passes_has_the_first_and_the_range_of_the_others():
     assert "the first one gave 12.3 elements/s, the second 4,567. The" in message
 
 
+@pytest.mark.parametrize(
+    ("length", "complete"),
+    [(500, True), (1000, True), (300, False), ("unknown", False)],
+)
+def test_a_pass_that_is_complete_but_not_ended_lacks_no_element(length, complete):
+    """A loader may end its workers in the call that ends the pass."""
+    times = {"first_ns": 0, "last_ns": 1000, "finished_ns": 10**9}
+    raw = SimpleNamespace(
+        counters={**COUNTERS, **times, "ended": 0}, failure=None, stamps=range(1000)
+    )
+    code, message = warn._stalled(facts(raw=raw, length=length))
+
+    assert code == "stalled"
+    assert ("are complete, and to end the last one" in message) == complete
+    assert message.endswith("rate is that of the time before.")
+
+
 def test_others_are_only_blamed_for_a_rate_that_is_known():
     """A run that is too short for any statement does not make that one either."""
     short = dataclasses.replace(SURE, seconds=0.01)

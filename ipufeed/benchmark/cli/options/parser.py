@@ -11,7 +11,7 @@ from ipufeed.benchmark.cli.options.report import add_report_options
 from ipufeed.benchmark.cli.options.scaleout import add_scale_options
 from ipufeed.benchmark.cli.options.stages import add_stage_options
 from ipufeed.benchmark.result.settings import SettingError, Settings
-from ipufeed.render.terminal import HelpFormatter
+from ipufeed.render.terminal import HelpFormatter, Parser
 
 EPILOG = f"""\
 exit codes:
@@ -46,7 +46,7 @@ examples:
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command without a sub-command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m ipufeed.benchmark",
         description=textwrap.dedent(
             """\

@@ -1,0 +1,73 @@
+"""What a loader raises: the line of the user's code, and what to do."""
+
+import json
+import os
+
+import pytest
+
+from ipufeed.benchmark.loaders.consumer import Consumer, Limits
+from ipufeed.benchmark.loaders.failure import LoaderError
+from ipufeed.benchmark.loaders.kinds import kind_of
+
+
+def raised(function):
+    try:
+        function()
+    except Exception as error:
+        return LoaderError(error).message
+    raise AssertionError("nothing was raised")
+
+
+def test_the_line_is_that_of_the_users_code():
+    """Rather than that of the package that it calls."""
+    message = raised(lambda: json.loads("{"))
+
+    assert "test_failures.py:" in message
+    assert os.path.join("json", "decoder.py") not in message
+
+
+def test_a_line_of_the_benchmark_is_not_that_of_the_loader():
+    """Nor one of Python's that the benchmark calls."""
+
+    class NotIterable:
+        def __iter__(self):
+            return 5
+
+    consumer = Consumer(kind_of(NotIterable()).open, Limits())
+    consumer.run()
+
+    assert LoaderError(consumer.counts.failure).message == (
+        "iter() returned non-iterator of type 'int'"
+    )
+
+
+def test_the_traceback_of_a_worker_has_the_line(monkeypatch):
+    """The line that raises it again is that of a package."""
+    text = (
+        "Caught OSError in worker 0.\nTraceback (most recent call last):\n  ...\nGone."
+    )
+
+    def again():
+        raise OSError(text)
+
+    monkeypatch.setattr(
+        "ipufeed.benchmark.loaders.failure._PACKAGES", (os.path.dirname(__file__),)
+    )
+    assert raised(again) == text
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError, EOFError, FileNotFoundError])
+def test_a_worker_that_has_ended_is_a_possible_cause(error):
+    """Of what the thread reads from it, if the loader does not see its end first."""
+    name = os.path.join("multiprocessing", "connection.py")
+    names = {"error": error}
+    exec(compile("def read():\n    raise error('cut off')", name, "exec"), names)
+
+    assert raised(names["read"]).endswith(
+        "Perhaps a worker process of the loader has ended: run the loader without worker "
+        "processes to see why."
+    )
+
+
+def test_a_file_that_is_missing_is_not_a_worker_that_has_ended():
+    assert "Perhaps" not in raised(lambda: os.stat("/nowhere"))
