@@ -324,9 +324,14 @@ def test_a_sum_takes_sizes_that_are_known_when_it_runs(executor):
         (
             lambda x: collectives.cross_replica_sum(x > 0),
             TypeError,
-            "bool: use tf.cast",
+            "`x` must be of one of the dtypes .*bool: use tf.cast",
         ),
         (lambda x: collectives.all_gather(x, None), ValueError, "replication_factor"),
+        (
+            lambda x: collectives.all_gather(x, 10**30),
+            ValueError,
+            "`replication_factor` must be at most 2147483647, got 10",
+        ),
         (lambda x: collectives.reduce_scatter(x, 2, "ADD"), ValueError, "got 'ADD'"),
         (lambda x: collectives.all_to_all(x, 1, 0, 2), ValueError, "split_dimension"),
         (

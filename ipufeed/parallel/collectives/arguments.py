@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipufeed.checks import as_numbers, is_int
 from ipufeed.tf_types import Tensor
 
+MOST_REPLICAS = 2**31 - 1  # what the ops carry; a run compares it with its replicas
+
 
 def fixed_tensor(x: Tensor) -> Tensor:
     """Converts to a tensor of a fully defined shape.
@@ -29,8 +31,8 @@ def number_tensor(x: Tensor, dtypes: tuple[str, ...]) -> Tensor:
     value = as_numbers("x", x)
     if value.dtype.name not in dtypes:
         raise TypeError(
-            f"The dtype must be one of {', '.join(dtypes)}, got {value.dtype.name}: use "
-            "tf.cast."
+            f"`x` must be of one of the dtypes {', '.join(dtypes)}, got "
+            f"{value.dtype.name}: use tf.cast."
         )
     return value
 
@@ -46,9 +48,11 @@ def optional_group(size: int | None, what: str) -> int:
 
 
 def group_size(size: object, what: str) -> int:
-    """Checks a group size; raises ValueError unless it is a positive integer."""
+    """Checks a group size; raises ValueError unless it is a positive int32."""
     if not is_int(size) or size < 1:
         raise ValueError(f"`{what}` must be a positive integer, got {size!r}.")
+    if size > MOST_REPLICAS:
+        raise ValueError(f"`{what}` must be at most {MOST_REPLICAS}, got {size!r}.")
     return int(size)
 
 
