@@ -25,6 +25,7 @@ from ipufeed.ops import host_calls
 from ipufeed.ops.host import tables
 from ipufeed.ops.host.table_arguments import (
     as_rate,
+    as_table,
     check_name,
     check_table,
     maker,
@@ -287,8 +288,7 @@ def create_host_embedding(
     """
     check_name(name)
     _check_how(partition_strategy, optimizer_spec)  # before a variable has the name
-    shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype)
-    check_table(shape, dtype)
+    shape, dtype = as_table(shape, dtype)
     v1 = tf.compat.v1
     with tf.device("cpu"):
         make = maker(initializer, shape, dtype)

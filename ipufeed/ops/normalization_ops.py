@@ -82,7 +82,7 @@ def group_norm(
         channels_axis,
         _Parameters(
             {"beta": center, "gamma": scale},
-            param_initializers or {},
+            param_initializers,
             reuse,
             variables_collections,
             trainable,
@@ -121,7 +121,7 @@ def layer_norm(
         channels_axis,
         _Parameters(
             {"beta": center, "gamma": scale},
-            param_initializers or {},
+            param_initializers,
             reuse,
             variables_collections,
             trainable,
@@ -157,7 +157,7 @@ def instance_norm(
         channels_axis,
         _Parameters(
             {"beta": center, "gamma": scale},
-            param_initializers or {},
+            param_initializers,
             reuse,
             variables_collections,
             trainable,
@@ -179,7 +179,7 @@ class _Parameters:
     """
 
     wanted: dict[str, bool]
-    initializers: dict[str, Any]
+    initializers: dict[str, Any] | None
     reuse: object
     collections: Collections
     trainable: bool
@@ -187,7 +187,7 @@ class _Parameters:
     default_scope: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.initializers, dict):
+        if self.initializers is not None and not isinstance(self.initializers, dict):
             raise TypeError(
                 '`param_initializers` must be a dict of initializers by "beta" and '
                 f'"gamma", got {self.initializers!r}.'
@@ -198,7 +198,7 @@ class _Parameters:
         usual = tf.zeros if name == "beta" else tf.ones
         if not self.wanted[name]:
             return usual([channels], dtype)
-        given = self.initializers.get(name)
+        given = (self.initializers or {}).get(name)
         v1 = tf.compat.v1
         default = v1.zeros_initializer() if name == "beta" else v1.ones_initializer()
         collections = self.collections

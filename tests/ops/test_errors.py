@@ -269,7 +269,7 @@ def test_a_small_epsilon_is_warned_of(caplog):
         ),
         (
             '`param_initializers` must be a dict of initializers by "beta" and "gamma"',
-            lambda: norms.group_norm(X, param_initializers=3),
+            lambda: norms.group_norm(X, param_initializers=X),
         ),
         (
             "`num_sampled` must be an int, got NoneType",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipufeed.checks import as_number
+from ipufeed.checks import as_number, as_tensor, dtype_or_none
 from ipufeed.tf_types import DType, Shape, Tensor, TensorLike
 
 DTYPES = ("float16", "float32", "int32", "uint32")
@@ -38,7 +38,7 @@ def maker(initializer: Any, shape: Shape, dtype: DType) -> Callable[[], Tensor]:
 
 def _of_shape(value: TensorLike, shape: Shape) -> Tensor:
     """Returns a tensor of numbers; raises TypeError or ValueError for another value."""
-    tensor = tf.convert_to_tensor(value)
+    tensor = as_tensor("initializer", value)
     if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
         raise TypeError(
             f"`initializer` must be a tensor of numbers, got {tensor.dtype.name}."
@@ -60,7 +60,8 @@ def as_rate(rate: Any) -> float:
     """
     if tf.is_tensor(rate):
         rate = tf.get_static_value(rate)
-    rate = rate.item() if isinstance(rate, (np.ndarray, np.generic)) else rate
+    if isinstance(rate, (np.ndarray, np.generic)) and rate.size == 1:
+        rate = rate.item()
     value = as_number("learning_rate", rate)
     if not math.isfinite(value):
         raise ValueError(f"`learning_rate` must be a finite number, got {value}.")
@@ -74,6 +75,30 @@ def check_name(name: object) -> None:
             f"The name of a host embedding must be a str, got {type(name).__name__} "
             f"{name!r}."
         )
+
+
+def as_table(shape: object, dtype: object) -> tuple[Shape, DType]:
+    """Returns the shape and the dtype of a table.
+
+    Raises:
+        TypeError, ValueError: They are not, or those that no table can have.
+    """
+    as_dtype = dtype_or_none(dtype)
+    if as_dtype is None:
+        raise TypeError(
+            f"The dtype of a host embedding must be one of {', '.join(DTYPES)}, got "
+            f"{type(dtype).__name__} {dtype!r}."
+        )
+    try:
+        as_shape = tf.TensorShape(shape)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            "The shape of a host embedding must be [tokens, width], both at least 1, got "
+            f"{type(shape).__name__} {shape!r}."
+        ) from error
+    check_table(as_shape, as_dtype)
+    return as_shape, as_dtype
 
 
 def check_table(shape: Shape, dtype: DType) -> None:

@@ -110,6 +110,24 @@ WRONG = {
         r"must be \[tokens, width\], both at least 1, got \(2,\)",
     ),
     "no tokens": (created([0, 2]), ValueError, r"at least 1, got \(0, 2\)"),
+    "a negative shape": (
+        created([-1, 2]),
+        ValueError,
+        r"at least 1, got list \[-1, 2\]",
+    ),
+    "a shape in words": (created("4x2"), TypeError, "at least 1, got str '4x2'"),
+    "a flag as the dtype": (created(dtype=True), TypeError, "uint32, got bool True"),
+    "no dtype": (created(dtype=None), TypeError, "uint32, got NoneType None"),
+    "an object": (
+        created(initializer={}),
+        ValueError,
+        "`initializer` must be a tensor, or a value that converts to one, got dict {}",
+    ),
+    "several rates": (
+        lambda: HostEmbeddingOptimizerSpec(np.zeros([2])),
+        TypeError,
+        "`learning_rate` must be a number, got ndarray",
+    ),
     "no name": (
         lambda: create_host_embedding(5, [4, 2], tf.float32),
         TypeError,
