@@ -11,6 +11,7 @@ import inspect
 import math
 import numbers
 import operator
+import os
 import reprlib
 from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeGuard, TypeVar, cast
@@ -143,12 +144,30 @@ def check_takes(name: str, function: Callable[..., object], inputs: list[Any]) -
         ) from None
 
 
+def as_path(name: str, value: object) -> str:
+    """Returns the path of a file or folder as a str.
+
+    Raises:
+        TypeError: It is not a path.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(
+            f"`{name}` must be a path, got {type(value).__name__} {value!r}."
+        )
+    return os.fspath(value)
+
+
+def check_text(name: str, value: object, or_else: str = "") -> None:
+    """Raises TypeError unless an argument is a str; or None, with `or_else`."""
+    if not isinstance(value, str) and (value is not None or not or_else):
+        raise TypeError(
+            f"`{name}` must be a str{or_else}, got {type(value).__name__} {value!r}."
+        )
+
+
 def check_name(value: object) -> None:
     """Raises TypeError unless the argument `name` is a str or None."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(
-            f"`name` must be a str or None, got {type(value).__name__} {value!r}."
-        )
+    check_text("name", value, " or None")
 
 
 def as_member(kinds: type[Member], value: object) -> Member:

@@ -172,7 +172,7 @@ ALLOWED = {
     },
     "benchmark.comparing": {"benchmark.result", "errors", "render"},
     "benchmark.measuring": {
-        *("benchmark.loaders", "benchmark.result", "executable.tracing"),
+        *("benchmark.loaders", "benchmark.result", "executable.tracing", "checks"),
         *("_native", "_version", "errors", "interruptible", "render", "tf_types"),
     },
     "benchmark.stages": {

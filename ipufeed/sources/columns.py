@@ -13,7 +13,7 @@ TensorFlow (`text_tensor`), so that no Python object is made for a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,14 +123,14 @@ def choose_columns(
         TypeError: `names` is not a sequence of texts.
         SourceError: A column does not exist, exists twice, or has no tensor.
     """
-    if names is None:
-        names = schema.names
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    given = schema.names if names is None else names
+    is_list = isinstance(given, Iterable) and not isinstance(given, str)
+    names = list(given) if is_list else []
+    if not is_list or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"`columns` must be a list of names or None, got {names!r}: for one column "
+            f"`columns` must be a list of names or None, got {given!r}: for one column "
             "give a list of one."
         )
-    names = list(names)
     if not names:
         raise SourceError(
             f"`columns` must name at least one column of {path}, got none."

@@ -6,6 +6,7 @@ import operator
 import os
 from typing import TYPE_CHECKING
 
+from ipufeed.checks import as_path, is_int
 from ipufeed.errors import SourceError
 from ipufeed.sources.files import parallelism, shard_of
 from ipufeed.sources.named_errors import name_errors
@@ -51,11 +52,11 @@ def images(
     """
     import tensorflow as tf
 
-    if channels not in CHANNELS or isinstance(channels, bool):
+    if not is_int(channels) or channels not in CHANNELS:
         raise ValueError(f"`channels` must be 1, 3 or 4, got {channels!r}.")
     size = _check_resize(resize)
     calls = parallelism(parallel)
-    found, names = _list_images(os.fspath(folder))
+    found, names = _list_images(as_path("folder", folder))
     found = shard_of(found, shard, "images", "Give fewer shards than there are images.")
     paths = tf.constant([path for path, _ in found])
     labels = tf.constant([label for _, label in found], tf.int32)

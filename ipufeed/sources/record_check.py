@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_path, flags_checked
 from ipufeed.errors import DamagedFileError, SourceError
 from ipufeed.sources.record_scan import FORMATS, Scan, scan_file
 
@@ -117,6 +117,7 @@ def check_tfrecord(
         The report; a damaged file is a report with a `fault`, and not an exception.
 
     Raises:
+        TypeError: An argument is of another type.
         ValueError: `compression` is another value.
         SourceError: The path is not a file that can be read.
 
@@ -124,8 +125,12 @@ def check_tfrecord(
 
     Source: the format is that of tsl/lib/io/record_writer.h in TensorFlow.
     """
-    path = os.fspath(path)
+    path = as_path("path", path)
     compression = compression_of(compression)
+    if stop is not None and not hasattr(stop, "is_set"):
+        raise TypeError(
+            f"`stop` must be a threading.Event or None, got {type(stop).__name__} {stop!r}."
+        )
     if not os.path.isfile(path):
         raise SourceError(
             f"{path} is {'not a file' if os.path.exists(path) else 'not there'}: "
@@ -161,13 +166,13 @@ def check_tfrecord(
 
 def compression_of(compression: str | None) -> str | None:
     """Checks a `compression`; TensorFlow's "" is None."""
-    if compression is None or compression == "":
+    if compression is None:
         return None
-    if compression not in FORMATS:
+    if not isinstance(compression, str) or compression not in ("", *FORMATS):
         raise ValueError(
             f"`compression` must be 'GZIP', 'ZLIB' or None, got {compression!r}."
         )
-    return str(compression)
+    return compression or None
 
 
 def _message_of(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING
 
-from ipufeed.checks import as_int, as_number
+from ipufeed.checks import as_count, as_int, as_number
 from ipufeed.errors import SourceError
 from ipufeed.tf_types import Spec, Tensor
 
@@ -53,9 +52,11 @@ def synthetic(
     import tensorflow as tf
 
     nest = tf.nest.map_structure(_check_spec, _as_nest(spec, dtype))
+    if not tf.nest.flatten(nest):
+        raise ValueError(f"`spec` must hold a tf.TensorSpec at least, got {spec!r}.")
     count = _check_count(elements)
     microseconds = _check_seconds(seconds)
-    random = np.random.default_rng(operator.index(seed))
+    random = np.random.default_rng(as_count("seed", seed, least=0))
     element = tf.nest.map_structure(lambda each: _content(each, random), nest)
     dataset = tf.data.Dataset.from_tensors(element, name="synthetic")
     # The cache holds references to one element: the cheapest source of tf.data, which the
@@ -112,6 +113,8 @@ def _check_count(elements: int | None) -> int | None:
     count = as_int("elements", elements, " or None")
     if count < 0:
         raise ValueError(f"`elements` must be at least 0, got {elements!r}.")
+    if count >= 2**63:
+        raise ValueError(f"`elements` must be below 2**63, got {elements!r}.")
     return count
 
 

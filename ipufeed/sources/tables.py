@@ -57,7 +57,7 @@ def check_options(batch_size: int | None, nulls: str) -> int | None:
         TypeError: `batch_size` is not an int.
         ValueError: It is below 1, or `nulls` is not a policy.
     """
-    if nulls not in NULLS:
+    if not isinstance(nulls, str) or nulls not in NULLS:
         raise ValueError(f"`nulls` must be 'error', 'drop' or 'zero', got {nulls!r}.")
     if batch_size is None:
         return None

@@ -93,6 +93,12 @@ def test_what_is_not_an_ipu_is_refused(device):
         IPUStrategy(device)
 
 
+def test_a_host_is_named_by_a_text():
+    """When the strategy is made."""
+    with pytest.raises(TypeError, match="`cpu_device` must be a str, got int 0"):
+        IPUStrategy(cpu_device=0)
+
+
 def test_a_wrong_ordinal_is_refused():
     """TensorFlow would place it on the CPU without a warning."""
     with pytest.raises(ValueError, match=r"There is no /device:IPU:16"):

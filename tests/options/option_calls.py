@@ -250,21 +250,21 @@ OPS = {
 }
 CALLS = {
     ("config.IPUConfig.configure_ipu_system", "device"): lambda: (
-        IPUConfig().configure_ipu_system("/device:CPU:0")
+        IPUConfig().configure_ipu_system("/device:CPU:1")
     ),
     ("config.configure_ipu_system", "device"): lambda: system.configure_ipu_system(
-        IPUConfig(), "/device:CPU:0"
+        IPUConfig(), "/device:CPU:1"
     ),
     ("utils.get_num_of_ipus_in_device", "device"): lambda: (
         system.configure_ipu_system(IPUConfig()),
-        system.get_num_of_ipus_in_device("/device:IPU:0", "/device:CPU:0"),
+        system.get_num_of_ipus_in_device("/device:IPU:0", "/device:CPU:1"),
     ),
     ("dataset_extractor.export_variables", "metadata"): export_nothing,
     ("dataset_extractor.import_variables", "is_input"): lambda: (
         exporting.import_variables([], [], is_input=False)
     ),
     ("utils.reset_ipu_seed", "cpu_device"): lambda: seeds.reset_ipu_seed(
-        1, cpu_device="/device:CPU:0"
+        1, cpu_device="/device:CPU:1"
     ),
     ("ipu_infeed_queue.IPUInfeedQueue", "optimise_latency"): lambda: IPUInfeedQueue(
         tf.data.Dataset.range(2).map(lambda n: tf.cast(n, tf.int32)),
@@ -284,7 +284,7 @@ CALLS = {
         io_batch_size=2
     ),
     ("ipu_run_config.RunConfig", "master"): lambda: RunConfig(master="local"),
-    ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="cpu"),
+    ("ipu_strategy.IPUStrategy", "cpu_device"): lambda: IPUStrategy(cpu_device="host"),
     ("autoshard.automatic_sharding", "edge_filter"): shard_with_a_filter,
     **strategy_options.CALLS,
     **OPS,

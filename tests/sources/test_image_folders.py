@@ -182,6 +182,8 @@ def test_folders_without_images_are_refused(tmp_path):
         ({"resize": 5}, TypeError, r"\(height, width\), two ints, got 5"),
         ({"resize": (0, 5)}, ValueError, r"in \[1, 65536\], got \(0, 5\)"),
         ({"channels": 2}, ValueError, "`channels` must be 1, 3 or 4, got 2"),
+        ({"channels": np.ones(2)}, ValueError, "`channels` must be 1, 3 or 4, got arr"),
+        ({"folder": 5}, TypeError, "`folder` must be a path, got int 5"),
         ({"parallel": 0}, ValueError, "`parallel`"),
         ({"shard": (9, 0)}, SourceError, "9 shards, and there are only 8 images"),
     ],
@@ -189,4 +191,4 @@ def test_folders_without_images_are_refused(tmp_path):
 def test_bad_arguments_are_named(folder, arguments, error, words):
     """What must be what, and what it was."""
     with pytest.raises(error, match=words):
-        images(folder, **arguments)
+        images(**{"folder": folder, **arguments})

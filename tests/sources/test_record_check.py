@@ -175,3 +175,17 @@ def test_what_is_not_a_file_is_refused(tmp_path):
         check_tfrecord(tmp_path)
     with pytest.raises(ValueError, match=r"'GZIP', 'ZLIB' or None, got 'bz2'"):
         check_tfrecord(tmp_path / "a", compression="bz2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"path": 5}, TypeError, "`path` must be a path, got int 5"),
+        ({"compression": []}, ValueError, r"'GZIP', 'ZLIB' or None, got \[\]"),
+        ({"stop": 5}, TypeError, "`stop` must be a threading.Event or None, got int 5"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, words):
+    """Before the file is opened."""
+    with pytest.raises(error, match=words):
+        check_tfrecord(**{"path": "file", **arguments})

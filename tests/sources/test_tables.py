@@ -229,6 +229,8 @@ def test_an_ipc_stream_is_refused_with_the_remedy(tmp_path):
         ),
         ({"batch_size": "a"}, TypeError, "`batch_size` must be an int or None"),
         ({"nulls": "keep"}, ValueError, "'error', 'drop' or 'zero', got 'keep'"),
+        ({"nulls": np.ones(2)}, ValueError, "'error', 'drop' or 'zero', got array"),
+        ({"columns": 5}, TypeError, "`columns` must be a list of names or None, got 5"),
         ({"parallel": -3}, ValueError, "`parallel`"),
         (
             {"columns": ["gone"]},

@@ -54,6 +54,7 @@ from ipufeed.benchmark.measuring.loader import length_of, rule_of, seems_batched
 from ipufeed.benchmark.measuring.measure import (
     check_arguments,
     check_ends,
+    check_reporting,
     op_attributes,
     raise_interruption,
 )
@@ -123,8 +124,8 @@ def measure_through(
 
     Threads: any, one measurement at a time: it uses IPU 0.
     """
-    settings = settings or Settings()
-    source = dataset
+    check_reporting(name, on_progress, recording)
+    settings, source = Settings() if settings is None else settings, dataset
     dataset, loader, rule, reading = _feedable(source, settings)
     described = _described(dataset, name, source, loader)
     check_ends(settings, described)

@@ -44,6 +44,7 @@ DATA = (str, bytes, bytearray, memoryview, list, tuple, dict, set, frozenset, ra
 REFUSED = {
     ("torch", "Tensor"): "a tensor",
     ("numpy", "ndarray"): "an array",
+    ("numpy", "generic"): "a number",
     ("jax", "Array"): "an array",
     ("jaxlib", "ArrayImpl"): "an array",
     ("pandas", "DataFrame"): "a table",

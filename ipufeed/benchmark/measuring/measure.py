@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from ipufeed.benchmark.loaders.kinds import as_loader, kind_of, why_not
 from ipufeed.benchmark.measuring import machine
@@ -14,6 +13,7 @@ from ipufeed.benchmark.measuring.calibration import calibrate
 from ipufeed.benchmark.measuring.cpu_wait import RunQueueDelay
 from ipufeed.benchmark.measuring.describe import describe_dataset, sample_rule
 from ipufeed.benchmark.measuring.loader import limits_of, measure_loader
+from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.benchmark.measuring.run import (
     OpAttributes,
     Progress,
@@ -28,11 +28,9 @@ from ipufeed.benchmark.measuring.sections import (
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import DatasetSection, WarningSection
 from ipufeed.benchmark.result.settings import SettingError, Settings
+from ipufeed.checks import check_function, check_name
 from ipufeed.errors import MeasurementInterrupted
 from ipufeed.tf_types import Dataset
-
-if TYPE_CHECKING:
-    from ipufeed.benchmark.measuring.recording import Recording
 
 # Runs a dataset, with the op's attributes, as run_measurement does.
 RunDataset = Callable[
@@ -71,8 +69,8 @@ def measure(
         The result. Its `epochs` are empty if the dataset had no element.
 
     Raises:
-        TypeError: `dataset` is neither a tf.data.Dataset nor a loader, or `settings` is
-            not a Settings.
+        TypeError: `dataset` is neither a tf.data.Dataset nor a loader, or another argument
+            is of another type.
         ValueError: `settings.passes` for a dataset that is known to be infinite; for a
             loader, passes over one that can be read once, or a `recording`.
         RuntimeError: Called inside a tf.function, or with a dataset that was made in one.
@@ -81,6 +79,7 @@ def measure(
 
     Threads: any; concurrent measurements share the machine, and each gets a lower rate.
     """
+    check_reporting(name, on_progress, recording)
     dataset = as_loader(dataset)
     kind = kind_of(dataset)
     if kind is not None:
@@ -172,6 +171,18 @@ def check_arguments(dataset: object, settings: object) -> Dataset:
     found = check_dataset(dataset)
     check_place(found)
     return found
+
+
+def check_reporting(name: object, on_progress: object, recording: object) -> None:
+    """Refuses a name, a progress callback or a recording of another type."""
+    check_name(name)
+    if on_progress is not None:
+        check_function("on_progress", on_progress)
+    if recording is not None and not isinstance(recording, Recording):
+        raise TypeError(
+            f"`recording` must be a Recording or None, got {type(recording).__name__} "
+            f"{recording!r}."
+        )
 
 
 def check_ends(settings: Settings, described: DatasetSection) -> None:

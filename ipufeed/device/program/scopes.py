@@ -10,7 +10,13 @@ import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2
 
-from ipufeed.checks import as_int, dtype_or_none, flags_checked, is_int
+from ipufeed.checks import (
+    as_int,
+    check_text,
+    dtype_or_none,
+    flags_checked,
+    is_int,
+)
 from ipufeed.device.program.outside_compilation import (
     outside_compilation_scope as outside_compilation_scope,
 )
@@ -89,15 +95,9 @@ def frontend_attribute(
 
     Source: Graphcore's scope of this name.
     """
-    for name, value, or_none in (
-        ("attribute_name", attribute_name, ""),
-        ("attribute_value", attribute_value, ""),
-        ("restore_to", restore_to, " or None"),
-    ):
-        if not isinstance(value, str) and (value is not None or not or_none):
-            raise TypeError(
-                f"`{name}` must be a str{or_none}, got {type(value).__name__} {value!r}."
-            )
+    check_text("attribute_name", attribute_name)
+    check_text("attribute_value", attribute_value)
+    check_text("restore_to", restore_to, " or None")
     no_effect(
         f"frontend_attribute({attribute_name!r})",
         "it is kept at the operations, and XLA's compiler for the CPU ignores it",

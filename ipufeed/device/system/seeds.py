@@ -56,7 +56,7 @@ def reset_ipu_seed(
         ValueError: `seed` is out of range.
         DeviceOrdinalError: The device does not exist, or has not been configured.
     """
-    warn_of_host("reset_ipu_seed(cpu_device=)", cpu_device)
+    warn_of_host("reset_ipu_seed", "cpu_device", cpu_device)
     seed = as_int("seed", seed)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"`seed` must be in [-2**63, 2**63), got {seed}.")

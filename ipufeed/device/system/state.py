@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ipufeed.checks import check_text
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.system.virtual_device import VirtualDevice
@@ -14,10 +15,15 @@ from ipufeed.no_effect import no_effect
 ONE_HOST = "all IPUs belong to this process, whose only host is /device:CPU:0"
 
 
-def warn_of_host(name: str, device: str) -> None:
-    """Warns of the name of another host: there is only one."""
-    if device != "cpu":
-        no_effect(name, ONE_HOST)
+def warn_of_host(call: str, argument: str, device: str) -> None:
+    """Warns of the name of another host: there is only one.
+
+    Raises:
+        TypeError: The name is not a str.
+    """
+    check_text(argument, device)
+    if device not in ("cpu", "/device:CPU:0"):
+        no_effect(f"{call}({argument}=)", ONE_HOST)
 
 
 @dataclass(frozen=True)

@@ -107,9 +107,7 @@ def configure_ipu_system(
         if isinstance(config, IpuOptions)
         else IPUConfig()
     )
-    if not isinstance(device, str):
-        raise TypeError(f"`device` must be a str, got {type(device).__name__}.")
-    warn_of_host("configure_ipu_system(device=)", device)
+    warn_of_host("configure_ipu_system", "device", device)
     with SYSTEM.lock:
         flags = flags_module.read_flags()
         config_no_effect.warn_of_environment()
@@ -371,7 +369,7 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
     Raises:
         DeviceOrdinalError: The device does not exist, or has not been configured.
     """
-    warn_of_host("get_num_of_ipus_in_device(device=)", device)
+    warn_of_host("get_num_of_ipus_in_device", "device", device)
     ordinal = ordinal_of(ipu_device)
     with SYSTEM.lock:
         device_of_it = require_usable(ordinal)

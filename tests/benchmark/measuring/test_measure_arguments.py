@@ -10,6 +10,7 @@ from helpers import DEADLOCK_S, sleeping
 from warning_codes import codes
 
 from ipufeed.benchmark import Settings, measure
+from ipufeed.benchmark.device.measure import measure_through
 from ipufeed.benchmark.measuring import measure as measurement
 from ipufeed.benchmark.measuring import run
 
@@ -104,6 +105,22 @@ def test_what_is_not_a_settings_object_is_refused_with_advice(settings, advice):
         TypeError, match=f"`settings` must be a Settings, got.*{advice}"
     ):
         measure(tf.data.Dataset.range(3), settings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"name": 5}, "`name` must be a str or None, got int 5"),
+        ({"on_progress": "x"}, "`on_progress` must be a function, got str 'x'"),
+        ({"recording": []}, r"`recording` must be a Recording or None, got list \[\]"),
+        ({"dataset": np.int64(3)}, r"`dataset` must be a tf.data.Dataset.* got int64"),
+    ],
+)
+@pytest.mark.parametrize("function", [measure, measure_through])
+def test_arguments_of_other_types_are_refused(function, arguments, words):
+    """Before anything is run."""
+    with pytest.raises(TypeError, match=words):
+        function(**{"dataset": tf.data.Dataset.range(3), **arguments})
 
 
 def test_a_function_that_is_traced_is_not_a_place_to_measure():
