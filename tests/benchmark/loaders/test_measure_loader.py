@@ -20,6 +20,7 @@ from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.measuring import loader as measuring_loader
 from ipufeed.benchmark.measuring.loader import length_of
 from ipufeed.benchmark.measuring.machine import children_ns, descendants_cpu_ns
+from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.errors import MeasurementInterrupted
 
 LIMIT_S = 240.0
@@ -86,7 +87,7 @@ def test_an_iterator_is_read_once():
 
 def test_a_recording_is_refused():
     with pytest.raises(ValueError, match="native threads"):
-        measure(Loader(), recording=object())
+        measure(Loader(), recording=Recording())
 
 
 def test_what_is_in_memory_is_refused():
