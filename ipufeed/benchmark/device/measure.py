@@ -72,7 +72,6 @@ from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import (
     DatasetSection,
     SettingsSection,
-    WarningSection,
 )
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.queues.hooks import device_hooks
@@ -139,7 +138,7 @@ def measure_through(
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     compared, calibration = Comparisons(), None
-    later: list[WarningSection] = []
+    others = reading.warnings()
     if interruption is None and run.elements:
         size = raw.counters["bytes"] // run.elements
         try:
@@ -151,7 +150,7 @@ def measure_through(
                 compared.facts = _with_comparisons(facts, dataset, size)
         except KeyboardInterrupt as error:
             interruption = error
-            later = [interrupted_later(_not_finished(device))]
+            others.insert(0, interrupted_later(_not_finished(device)))
     # The copy into the program is a part of the device's time.
     own = OwnSections(None, resources_section(raw.counters, conditions))
     result = assemble(raw, settings, described, rule, calibration, conditions, own)
@@ -165,7 +164,7 @@ def measure_through(
             loader_seconds=reading.seconds_each,
         )
     result = _with_links(result, run, device, compared)
-    result = dataclasses.replace(result, warnings=[*later, *result.warnings])
+    result = dataclasses.replace(result, warnings=[*others, *result.warnings])
     raise_interruption(interruption, result)
     return result
 

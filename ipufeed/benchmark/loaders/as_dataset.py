@@ -4,7 +4,7 @@
 
 Each element costs some tenths of a millisecond more than in the loader's own loop, in
 Python, in the thread that requests it. Numbers of a type that no feed carries become int32
-or float32.
+or float32, and strings are left out.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ipufeed.benchmark.loaders.leaves import (
     parts_of,
     text_of,
 )
+from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.interruptible import run_interruptibly
 from ipufeed.tf_types import Dataset, Nest
@@ -39,6 +40,7 @@ CARRIED = {
     "float64": "float32",
     "bfloat16": "float32",
 }
+MOST_PLACES = 3  # that a warning names
 
 
 @dataclass
@@ -50,6 +52,7 @@ class Reading:
             of TensorFlow.
         elements: The elements that it has given, behind the first one of each pass.
         seconds: The time in which they were waited for.
+        texts: The places of strings in an element, which are left out.
 
     Threads: one iteration at a time adds to it.
     """
@@ -57,11 +60,26 @@ class Reading:
     failures: list[LoaderError] = field(default_factory=list)
     elements: int = 0
     seconds: float = 0.0
+    texts: list[str] = field(default_factory=list)
 
     @property
     def seconds_each(self) -> float | None:
         """The loader's own time per element; None without elements."""
         return self.seconds / self.elements if self.elements else None
+
+    def warnings(self) -> list[WarningSection]:
+        """Returns the warning that strings are left out; none without any."""
+        if not self.texts:
+            return []
+        places = ", ".join(self.texts[:MOST_PLACES])
+        more = len(self.texts) - MOST_PLACES
+        places += f" and {more} more" if more > 0 else ""
+        return [
+            {
+                "code": "strings_left_out",
+                "message": f"Strings are not fed, since no device takes them: {places}.",
+            }
+        ]
 
 
 def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Dataset:
@@ -83,7 +101,8 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
     """
     import tensorflow as tf
 
-    arrays = arrays_of(first, "element")
+    read = reading or Reading()
+    arrays = arrays_of(first, "element", read.texts)
     if not tf.nest.flatten(arrays):
         raise UnsupportedElementError(
             f"The loader's element must hold an array, got {text_of(first)} without one: "
@@ -94,7 +113,6 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
     )
 
     forms = _forms_of(arrays)
-    read = reading or Reading()
 
     def generate() -> Iterator[Nest]:
         try:
@@ -170,45 +188,89 @@ def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
     import tensorflow as tf
 
     specs = [
-        [f"{each.dtype.name} {each.shape}" for each in tf.nest.flatten(arrays)]
+        ", ".join(f"{each.dtype.name} {each.shape}" for each in tf.nest.flatten(arrays))
         for arrays in (first, other)
     ]
     return UnsupportedElementError(
-        f"element {number} (from 0) is {', '.join(specs[1])}, and the first one "
-        f"{', '.join(specs[0])}: a device takes elements of one shape. Pad them, or "
+        f"element {number} (from 0) is {specs[1] or 'without an array'}, and the first one "
+        f"{specs[0]}: a device takes elements of one shape. Pad them, or "
         "leave a smaller last batch out (`drop_last=True` of a DataLoader)."
     )
 
 
-def arrays_of(element: Element, path: str) -> Nest:
-    """Returns the element with NumPy arrays as leaves, in a structure for tf.data."""
+def arrays_of(element: Element, path: str, texts: list[str] | None = None) -> Nest:
+    """Returns the element with NumPy arrays as leaves, in a structure for tf.data.
+
+    Args:
+        element: The element.
+        path: Its name, for messages.
+        texts: Gets the places of what is left out: strings, which no device takes, and
+            lists and the like of nothing else.
+
+    Raises:
+        UnsupportedElementError: Another leaf is not an array of real numbers.
+    """
+    found = _arrays_of(element, path, [] if texts is None else texts)
+    return () if found is None else found
+
+
+def _arrays_of(element: Element, path: str, texts: list[str]) -> Nest | None:
+    """As arrays_of; None if nothing is left."""
     # To ask an array whether it has parts takes longer than to take it.
     parts = None if type(element) is np.ndarray else parts_of(element)
+    own: list[str] = []
+    kept: Nest
     if parts is not None:
-        return {
-            str(key): arrays_of(value, f"{path}[{key!r}]")
+        named = {
+            str(key): _arrays_of(value, f"{path}[{key!r}]", own)
             for key, value in parts.items()
             if value is not None
         }
-    if isinstance(element, (list, tuple)) and not is_numbers(element):
-        return tuple(
-            arrays_of(value, f"{path}[{number}]")
+        kept = {key: each for key, each in named.items() if each is not None}
+    elif isinstance(element, (list, tuple)) and not is_numbers(element):
+        items = [
+            _arrays_of(value, f"{path}[{number}]", own)
             for number, value in enumerate(element)
             if value is not None
-        )
-    array = _as_numbers(element)
-    if array is None:
-        raise UnsupportedElementError(
-            f"{path} must be an array of real numbers, got {text_of(element)}: the "
-            "device takes no strings or objects. Let the loader give arrays alone."
-        )
-    return array
+        ]
+        kept = tuple(each for each in items if each is not None)
+    else:
+        return _leaf_of(element, path, texts)
+    if own and not kept:
+        texts.append(path)
+        return None
+    texts += own
+    return kept
+
+
+def _leaf_of(leaf: Leaf, path: str, texts: list[str]) -> Array | None:
+    """Returns the array of a leaf; None for strings, whose place `texts` gets."""
+    array = None if isinstance(leaf, (str, bytes)) else _as_numbers(leaf)
+    if array is not None:
+        return array
+    if _is_text(leaf):
+        texts.append(path)
+        return None
+    raise UnsupportedElementError(
+        f"{path} must be an array of real numbers, got {text_of(leaf)}, which the device "
+        "does not take. Let the loader give arrays of numbers, or strings, which are left "
+        "out."
+    )
+
+
+def _is_text(leaf: Leaf) -> bool:
+    """Whether a leaf is a string, or an array or a column of strings."""
+    if isinstance(leaf, (str, bytes)):
+        return True
+    array = as_array(leaf)
+    if array is None or array.dtype.kind in "US":
+        return array is not None
+    is_object = array.dtype.kind == "O" and array.size > 0
+    return is_object and isinstance(array.flat[0], (str, bytes))
 
 
 def _as_numbers(leaf: Leaf) -> Array | None:
-    """Returns the leaf as an array of a feed's type; None for a string or an object."""
-    if isinstance(leaf, (str, bytes)):
-        return None
+    """Returns the leaf as an array of a feed's type; None for strings and objects."""
     if hasattr(leaf, "detach"):  # a torch tensor
         try:
             array = np.asarray(leaf.detach().cpu().numpy())

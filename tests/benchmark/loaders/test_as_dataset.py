@@ -96,11 +96,61 @@ def test_an_element_of_another_shape_is_named_with_what_to_change():
         next(elements)
 
 
-def test_strings_are_refused_by_their_place():
-    with pytest.raises(UnsupportedElementError, match=r"element\['text'\] must be"):
-        arrays_of({"image": np.zeros(3), "text": "abc"}, "element")
-    with pytest.raises(UnsupportedElementError, match=r"element\[1\] must be"):
-        arrays_of((np.zeros(3), np.array(["a"])), "element")
+def test_strings_are_left_out_by_their_place():
+    """Those in a list of nothing else as the list."""
+    texts = []
+    element = {
+        "image": np.zeros(3),
+        "text": "abc",
+        "more": (b"de", np.array(["a"]), 5),
+        "words": ["f", "g"],
+        "column": pa.array(["h", "i"]),
+    }
+
+    found = arrays_of(element, "element", texts)
+
+    assert list(found) == ["image", "more"]
+    assert [each.item() for each in found["more"]] == [5]
+    assert texts == [
+        "element['text']",
+        "element['more'][0]",
+        "element['more'][1]",
+        "element['words']",
+        "element['column']",
+    ]
+
+
+def test_an_element_that_has_only_strings_is_refused():
+    """The first one, and one after others."""
+
+    class Words(Loader):
+        def __iter__(self):
+            yield from ({"a": each} for each in self.elements)
+
+    for elements, words in ((["x"], "hold an array, got"), ([1, "x"], "is without an")):
+        loader = Words(1)
+        loader.elements = elements
+        with pytest.raises(
+            (UnsupportedElementError, tf.errors.InvalidArgumentError), match=words
+        ):
+            list(dataset_of(loader))
+
+
+def test_strings_that_are_left_out_are_warned_of():
+    class Named(Loader):
+        def __iter__(self):
+            for number in range(40):
+                yield {"x": np.zeros(3), "key": str(number), "a": "", "b": "", "c": ""}
+
+    result = measure_through(Named(1))
+
+    assert (result.error, result.elements) == (None, 40)
+    (warning,) = [
+        each for each in result.warnings if each["code"] == "strings_left_out"
+    ]
+    assert warning["message"].endswith(
+        "takes them: element['key'], element['a'], element['b'] and 1 more."
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +208,7 @@ def test_names_of_a_dataclass_are_those_of_its_fields():
     assert list(found) == ["image", "weight"]
     assert found["image"].shape == (3,)
     with pytest.raises(UnsupportedElementError, match=r"element\['weight'\] must be"):
-        arrays_of(Example(np.zeros(3), "heavy"), "element")
+        arrays_of(Example(np.zeros(3), object()), "element")
 
 
 @pytest.mark.parametrize("kind", [tuple, list])
