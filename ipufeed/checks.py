@@ -252,6 +252,25 @@ def as_tensor(name: str, value: object, dtype: Any = None) -> Any:
         ) from error
 
 
+def as_shape(must_be: str, value: object) -> Any:
+    """Converts an argument to a tf.TensorShape.
+
+    Args:
+        must_be: The beginning of the error: what must be what.
+        value: The argument.
+
+    Raises:
+        TypeError: TensorFlow cannot convert it; or ValueError, where it raises that.
+    """
+    import tensorflow as tf
+
+    try:
+        return tf.TensorShape(value)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{must_be}, got {type(value).__name__} {value!r}.") from error
+
+
 def as_numbers(name: str, value: object) -> Any:
     """Converts an argument to a tensor of numbers or bools.
 

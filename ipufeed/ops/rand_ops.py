@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ipufeed.checks import as_number, as_numbers, as_tensor
+from ipufeed.checks import as_number, as_numbers, as_shape, as_tensor
 from ipufeed.device.random import ops as random_ops
 from ipufeed.device.random import recomputed
 from ipufeed.no_effect import no_effect
@@ -75,8 +75,12 @@ def dropout(
 
 def _noise_shape(x: Tensor, noise_shape: Shape | None) -> Shape:
     """Returns the shape of the mask."""
-    if not tf.is_tensor(noise_shape):
-        noise_shape = _as_shape(noise_shape)
+    if noise_shape is not None and not tf.is_tensor(noise_shape):
+        must_be = "`noise_shape` must be a list of sizes, 1 or that of `x`, or None"
+        found = as_shape(must_be, noise_shape)
+        if found.rank is None:
+            raise ValueError(f"{must_be}, got a shape of unknown rank.")
+        noise_shape = found.as_list()
     if noise_shape is None or (not tf.is_tensor(noise_shape) and not noise_shape):
         return x.shape if x.shape.is_fully_defined() else tf.shape(x)
     if tf.is_tensor(noise_shape):
@@ -106,24 +110,6 @@ def _noise_shape(x: Tensor, noise_shape: Shape | None) -> Shape:
     return tf.stack(
         [dynamic[axis] if size is None else size for axis, size in enumerate(sizes)]
     )
-
-
-def _as_shape(noise_shape: Shape | None) -> list[int | None] | None:
-    """Returns the sizes of a noise shape; None for None.
-
-    Raises:
-        TypeError, ValueError: They are not sizes.
-    """
-    if noise_shape is None:
-        return None
-    try:
-        return list(tf.TensorShape(noise_shape).as_list())
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(
-            "`noise_shape` must be a list of sizes, 1 or that of `x`, or None, got "
-            f"{type(noise_shape).__name__} {noise_shape!r}."
-        ) from None
 
 
 def _drawn() -> Tensor:

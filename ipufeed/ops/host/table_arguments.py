@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipufeed.checks import as_number, as_tensor, dtype_or_none
+from ipufeed.checks import as_number, as_shape, as_tensor, dtype_or_none
 from ipufeed.tf_types import DType, Shape, Tensor, TensorLike
 
 DTYPES = ("float16", "float32", "int32", "uint32")
+SHAPE = "The shape of a host embedding must be [tokens, width], both at least 1"
 
 
 def maker(initializer: Any, shape: Shape, dtype: DType) -> Callable[[], Tensor]:
@@ -89,16 +90,9 @@ def as_table(shape: object, dtype: object) -> tuple[Shape, DType]:
             f"The dtype of a host embedding must be one of {', '.join(DTYPES)}, got "
             f"{type(dtype).__name__} {dtype!r}."
         )
-    try:
-        as_shape = tf.TensorShape(shape)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(
-            "The shape of a host embedding must be [tokens, width], both at least 1, got "
-            f"{type(shape).__name__} {shape!r}."
-        ) from error
-    check_table(as_shape, as_dtype)
-    return as_shape, as_dtype
+    found = as_shape(SHAPE, shape)
+    check_table(found, as_dtype)
+    return found, as_dtype
 
 
 def check_table(shape: Shape, dtype: DType) -> None:
@@ -109,7 +103,4 @@ def check_table(shape: Shape, dtype: DType) -> None:
             f"{dtype.name}."
         )
     if shape.rank != 2 or not shape.is_fully_defined() or 0 in shape.as_list():
-        raise ValueError(
-            "The shape of a host embedding must be [tokens, width], both at least 1, got "
-            f"{shape}."
-        )
+        raise ValueError(f"{SHAPE}, got {shape}.")
