@@ -2,7 +2,7 @@
 
     flags  executor  system  programs  provided  blocks  folders  counters  random_ops
     warnings  queue limits  host calls  host embeddings  references  popdist  engines
-    queues by id  loader stages
+    queues by id  loader stages  python elements
         --part--> STATE
 
 Each module registers its part when it is imported, so that this one imports none of them.

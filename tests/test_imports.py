@@ -33,7 +33,7 @@ ALLOWED = {
         *("checks", "errors", "no_effect", "ending", "once"),
         *("_native", "process_state", "tf_patches", "tf_types"),
     },
-    "sources": {"tf_types", "checks", "errors", "_native"},
+    "sources": {"tf_types", "checks", "errors", "_native", "once", "process_state"},
     # The simulated IPU.
     "device.log": {"_native", "once"},
     "device.flags": {"errors", "process_state"},
@@ -163,9 +163,8 @@ ALLOWED = {
     "benchmark.report": {"executable.tracing", "render"},
     "benchmark.result": {"benchmark.report", "checks", "render"},
     "benchmark.graph": {"tf_types", "_native", "python_ops", "render"},
-    "benchmark.loaders": {
-        *("benchmark.result", "errors", "interruptible", "process_state", "tf_types"),
-    },
+    "benchmark.loaders": {"benchmark.result", "errors", "sources", "tf_types"}
+    | {"interruptible", "process_state"},
     "benchmark.load": {
         *("benchmark.loaders", "benchmark.process"),
         *("_native", "_quiet_import", "checks", "errors", "tf_types"),

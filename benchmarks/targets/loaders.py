@@ -1,4 +1,6 @@
-"""What the Python loop for other frameworks' loaders costs, against a bare `for`.
+"""What other frameworks' loaders cost: in the Python loop, and on the way to a device.
+
+The loop is measured against a bare `for`, the way to a device against from_generator.
 
 With the same element again, and with arrays that the loader makes for each element, as
 NumPy's and (where they are installed) Torch's and JAX's: neither these nor the loop's own
@@ -14,7 +16,7 @@ import gc
 import importlib.util
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -24,6 +26,7 @@ from benchmarks.targets import Row, row
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 
 LIMIT_US = 5
+LIMIT_OF_GENERATOR = 0.15
 FEW = 500  # elements of a pass that makes arrays
 Elements = Callable[[int], Iterator[Any]]
 
@@ -47,7 +50,41 @@ def rows(quick: bool) -> list[Row]:
             above_bare(new, FEW, False, pair % 2 == 1) for pair in range(16 * repeats)
         ]
         found.append(_row(f"two new arrays of {name}", added, is_target=True))
+    for numbers, count in ((1024, 3000), (1 << 20, 200)):
+        found += _way_to_a_device(numbers, count if quick else 2 * count, repeats)
     return found
+
+
+def _way_to_a_device(numbers: int, count: int, repeats: int) -> list[Row]:
+    """Measures elements of one float32 array as a dataset, against from_generator."""
+    import tensorflow as tf
+
+    from ipufeed.sources.python_elements import python_elements
+
+    array = np.ones([numbers], np.float32)
+    spec = (tf.TensorSpec(array.shape, tf.float32),)
+
+    def elements() -> Iterator[Any]:
+        return itertools.repeat((array,), count)
+
+    # skip() reads all but the last one natively.
+    ours = python_elements(elements, spec).skip(count - 1)
+    theirs = tf.data.Dataset.from_generator(elements, output_signature=spec)
+    theirs = theirs.skip(count - 1)
+    pairs = [(_bare_s(ours), _bare_s(theirs)) for _ in range(repeats)]
+    size = f"{array.nbytes >> 10:,} KiB"
+    ratios = [own / other for own, other in pairs]
+    each = [own / count * 1e6 for own, _ in pairs]
+    return [
+        row(
+            f"an element of {size} from Python to tf.data, against from_generator",
+            "at most",
+            LIMIT_OF_GENERATOR,
+            "x",
+            ratios,
+        ),
+        row("    the same, its time", "", 0, "us", each),
+    ]
 
 
 def _row(what: str, added: list[float], is_target: bool) -> Row:
@@ -99,17 +136,16 @@ def above_bare(
     try:
         if counted_first:
             counted_s = _counted_s(elements, count, copy)
-            bare_s = _bare_s(elements, count)
+            bare_s = _bare_s(elements(count))
         else:
-            bare_s = _bare_s(elements, count)
+            bare_s = _bare_s(elements(count))
             counted_s = _counted_s(elements, count, copy)
     finally:
         gc.enable()
     return (counted_s - bare_s) / count * 1e6
 
 
-def _bare_s(elements: Elements, count: int) -> float:
-    made = elements(count)
+def _bare_s(made: Iterable[Any]) -> float:
     begin = time.perf_counter()
     for _ in made:
         pass

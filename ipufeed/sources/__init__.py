@@ -13,7 +13,8 @@ Each stage has a name (`name=`), so that a report shows `read` or `decode` inste
 fifth ParallelMapV2. Errors of damaged files name the file, the place and the remedy.
 docs/sources.md has the costs, and what TensorFlow itself does.
 
-Uses no other folder. The names below are loaded at their first use.
+`python_elements` is for loaders of other frameworks. Uses no other folder. The names below
+are loaded at their first use.
 """
 
 from __future__ import annotations

@@ -172,6 +172,7 @@ CASES: dict[str, list[tuple[tuple[Any, ...], Any]]] = {
     "ipufeed_set_synthetic_seed": FLAGS,
     "ipufeed_set_on_program": calls(0, (None,)),
     "ipufeed_set_on_host_call": calls(0, (None,)),
+    "ipufeed_set_on_read": calls(0, (None,)),
     "ipufeed_program_runs": OF_NONE,
     "ipufeed_set_run_mode": [*calls(WRONG, *INTS, 3), *calls(0, 2, 0)],
     "ipufeed_forget_loaded": NO_ARGUMENTS,

@@ -8,7 +8,8 @@
     failure    what a loader raises, as the result shows it
     consumer   the loop that takes, counts and stamps the elements
     stages     where the time goes, as Grain and SPDL report it
+    element_arrays an element's arrays, of types that a feed carries
     as_dataset a tf.data dataset of a loader, for the device
 
-Uses result. Only the loader itself imports its framework.
+Uses ipufeed.sources and result. Only the loader itself imports its framework.
 """

@@ -1,9 +1,9 @@
 """Makes a tf.data dataset of a loader, since only a dataset can feed the device.
 
-    loader --next(), in Python--> arrays --from_generator--> tf.data --> infeed
+    loader --next(), in Python--> arrays --native copy--> tf.data --> infeed
 
-Each element costs some tenths of a millisecond more than in the loader's own loop, in
-Python, in the thread that requests it. Numbers of a type that no feed carries become int32
+Each element costs some microseconds more than in the loader's own loop, in Python, in the
+thread that requests it, and its copy. Numbers of a type that no feed carries become int32
 or float32, and strings are left out.
 """
 
@@ -13,33 +13,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from ipufeed.benchmark.loaders.element_arrays import arrays_of, flat_reader
 from ipufeed.benchmark.loaders.failure import LoaderError, place_of
 from ipufeed.benchmark.loaders.kinds import Kind
-from ipufeed.benchmark.loaders.leaves import (
-    Array,
-    Element,
-    Leaf,
-    as_array,
-    is_numbers,
-    parts_of,
-    text_of,
-)
+from ipufeed.benchmark.loaders.leaves import Array, Element, text_of
 from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.interruptible import run_interruptibly
+from ipufeed.sources.python_elements import python_elements
 from ipufeed.tf_types import Dataset, Nest
 
-CARRIED = {
-    "int64": "int32",
-    "uint32": "int32",
-    "uint64": "int32",
-    "int16": "int32",
-    "uint16": "int32",
-    "float64": "float32",
-    "bfloat16": "float32",
-}
 MOST_PLACES = 3  # that a warning names
 
 
@@ -112,9 +95,9 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
         lambda array: tf.TensorSpec(array.shape, tf.as_dtype(array.dtype)), arrays
     )
 
-    forms = _forms_of(arrays)
+    flat = flat_reader(first)
 
-    def generate() -> Iterator[Nest]:
+    def generate() -> Iterator[list[Array]]:
         try:
             with kind.open() as iterator:
                 called = 0.0  # not yet: the first element takes a start-up
@@ -122,21 +105,18 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
                     if called:
                         read.seconds += time.monotonic() - called
                         read.elements += 1
-                    found = arrays_of(element, "element")
-                    if _forms_of(found) != forms:
-                        raise _unlike(arrays, found, number)
+                    found = flat(element)
+                    if found is None:
+                        raise _unlike(arrays, arrays_of(element, "element"), number)
                     yield found
                     called = time.monotonic()
-        except GeneratorExit:  # TensorFlow needs no more
+        except GeneratorExit:  # the pass ends before the loader
             raise
         except BaseException as error:  # sys.exit() in a loader, too
             read.failures.append(LoaderError(error))
             raise
 
-    dataset: Dataset = tf.data.Dataset.from_generator(
-        generate, output_signature=signature
-    )
-    return dataset
+    return python_elements(generate, signature)
 
 
 def first_of(kind: Kind) -> Element:
@@ -174,15 +154,6 @@ def first_of(kind: Kind) -> Element:
     return found.value[0]
 
 
-def _forms_of(arrays: Nest) -> object:
-    """Returns the dtypes and shapes in a structure, in the same structure."""
-    if isinstance(arrays, dict):
-        return {key: _forms_of(each) for key, each in arrays.items()}
-    if isinstance(arrays, tuple):
-        return [_forms_of(each) for each in arrays]
-    return arrays.dtype, arrays.shape
-
-
 def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
     """Returns the error of an element that has not the first one's shapes."""
     import tensorflow as tf
@@ -196,97 +167,3 @@ def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
         f"{specs[0]}: a device takes elements of one shape. Pad them, or "
         "leave a smaller last batch out (`drop_last=True` of a DataLoader)."
     )
-
-
-def arrays_of(element: Element, path: str, texts: list[str] | None = None) -> Nest:
-    """Returns the element with NumPy arrays as leaves, in a structure for tf.data.
-
-    Args:
-        element: The element.
-        path: Its name, for messages.
-        texts: Gets the places of what is left out: strings, which no device takes, and
-            lists and the like of nothing else.
-
-    Raises:
-        UnsupportedElementError: Another leaf is not an array of real numbers.
-    """
-    found = _arrays_of(element, path, [] if texts is None else texts)
-    return () if found is None else found
-
-
-def _arrays_of(element: Element, path: str, texts: list[str]) -> Nest | None:
-    """As arrays_of; None if nothing is left."""
-    # To ask an array whether it has parts takes longer than to take it.
-    parts = None if type(element) is np.ndarray else parts_of(element)
-    own: list[str] = []
-    kept: Nest
-    if parts is not None:
-        named = {
-            str(key): _arrays_of(value, f"{path}[{key!r}]", own)
-            for key, value in parts.items()
-            if value is not None
-        }
-        kept = {key: each for key, each in named.items() if each is not None}
-    elif isinstance(element, (list, tuple)) and not is_numbers(element):
-        items = [
-            _arrays_of(value, f"{path}[{number}]", own)
-            for number, value in enumerate(element)
-            if value is not None
-        ]
-        kept = tuple(each for each in items if each is not None)
-    else:
-        return _leaf_of(element, path, texts)
-    if own and not kept:
-        texts.append(path)
-        return None
-    texts += own
-    return kept
-
-
-def _leaf_of(leaf: Leaf, path: str, texts: list[str]) -> Array | None:
-    """Returns the array of a leaf; None for strings, whose place `texts` gets."""
-    array = None if isinstance(leaf, (str, bytes)) else _as_numbers(leaf)
-    if array is not None:
-        return array
-    if _is_text(leaf):
-        texts.append(path)
-        return None
-    raise UnsupportedElementError(
-        f"{path} must be an array of real numbers, got {text_of(leaf)}, which the device "
-        "does not take. Let the loader give arrays of numbers, or strings, which are left "
-        "out."
-    )
-
-
-def _is_text(leaf: Leaf) -> bool:
-    """Whether a leaf is a string, or an array or a column of strings."""
-    if isinstance(leaf, (str, bytes)):
-        return True
-    array = as_array(leaf)
-    if array is None or array.dtype.kind in "US":
-        return array is not None
-    is_object = array.dtype.kind == "O" and array.size > 0
-    return is_object and isinstance(array.flat[0], (str, bytes))
-
-
-def _as_numbers(leaf: Leaf) -> Array | None:
-    """Returns the leaf as an array of a feed's type; None for strings and objects."""
-    if hasattr(leaf, "detach"):  # a torch tensor
-        try:
-            array = np.asarray(leaf.detach().cpu().numpy())
-        except TypeError:  # bfloat16, which NumPy does not know
-            array = np.asarray(leaf.detach().cpu().float().numpy())
-    else:
-        found = as_array(leaf)
-        if found is None:
-            return None
-        array = found
-    if array.dtype.hasobject or array.dtype.kind not in "biufV":
-        return None
-    name = array.dtype.name
-    carried = CARRIED.get(name)
-    if carried is None and name.startswith("float8_"):
-        carried = "float32"
-    if carried is None and array.dtype.kind == "V":  # a structured one
-        return None
-    return array if carried is None else array.astype(carried)

@@ -8,15 +8,81 @@
 #include <functional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace ipufeed {
 
+// The address of a function of Python's, null in a process without Python.
+template <class Function>
+Function python_function(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
 // Whether this thread holds Python's lock, for which another one would wait.
 inline bool holds_python() {
-  using Check = int (*)();
-  static const auto check =
-      reinterpret_cast<Check>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+  static const auto check = python_function<int (*)()>("PyGILState_Check");
   return check != nullptr && check() != 0;
+}
+
+// Whether Python is taken down, and ends each thread that asks for its lock.
+inline bool python_is_ending() {
+  static const auto check = python_function<int (*)()>("Py_IsInitialized");
+  return check != nullptr && check() == 0;
+}
+
+// Keeps Python's state of a thread that is not Python's own, from its first call of
+// Python to its end. Without it Python makes one for each call, and deletes it: 15 us
+// of a call of 16.
+class PythonThread {
+ public:
+  // Before a call of Python, without its lock. Any thread.
+  static void keep() {
+    thread_local PythonThread thread;
+    if (!thread.seen_) thread.begin();
+  }
+
+  PythonThread(const PythonThread&) = delete;
+  PythonThread& operator=(const PythonThread&) = delete;
+
+  // Python may have begun to end since the check: it then unwinds this thread, which
+  // ends anyway.
+  ~PythonThread() noexcept(false) {
+    if (state_ == nullptr || python_is_ending()) return;
+    static const auto restore =
+        python_function<void (*)(void*)>("PyEval_RestoreThread");
+    static const auto release = python_function<void (*)(int)>("PyGILState_Release");
+    restore(state_);
+    release(unlocked_);
+  }
+
+ private:
+  PythonThread() = default;
+
+  void begin() {
+    static const auto own =
+        python_function<void* (*)()>("PyGILState_GetThisThreadState");
+    static const auto ensure = python_function<int (*)()>("PyGILState_Ensure");
+    static const auto save = python_function<void* (*)()>("PyEval_SaveThread");
+    if (python_is_ending()) return;
+    seen_ = true;
+    if (own == nullptr || own() != nullptr) return;
+    unlocked_ = ensure();
+    state_ = save();
+  }
+
+  bool seen_ = false;
+  int unlocked_ = 0;  // PyGILState_STATE
+  void* state_ = nullptr;
+};
+
+// Calls `work` on another thread, and waits for it.
+template <class Work>
+void on_thread(Work&& work) {
+  try {
+    std::thread(std::ref(work)).join();
+  } catch (const std::system_error&) {  // no thread can be started
+    work();
+  }
 }
 
 // Calls `work` on a thread that is not the process's main one, and waits for it.
@@ -31,11 +97,7 @@ void off_main(Work&& work) {
     work();
     return;
   }
-  try {
-    std::thread(std::ref(work)).join();
-  } catch (const std::system_error&) {  // no thread can be started
-    work();
-  }
+  on_thread(std::forward<Work>(work));
 }
 
 }  // namespace ipufeed

@@ -11,12 +11,8 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.benchmark.device.measure import measure_through
-from ipufeed.benchmark.loaders.as_dataset import (
-    Reading,
-    arrays_of,
-    as_dataset,
-    first_of,
-)
+from ipufeed.benchmark.loaders.as_dataset import Reading, as_dataset, first_of
+from ipufeed.benchmark.loaders.element_arrays import arrays_of
 from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.errors import UnsupportedElementError
 

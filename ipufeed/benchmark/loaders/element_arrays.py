@@ -1,0 +1,256 @@
+"""A loader's element as NumPy arrays of types that a feed carries.
+
+arrays_of     any element, with its structure and the places of its strings
+flat_reader   the elements that are like the first one, in microseconds
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ipufeed.benchmark.loaders.leaves import (
+    Array,
+    Element,
+    Leaf,
+    as_array,
+    is_numbers,
+    parts_of,
+    text_of,
+)
+from ipufeed.errors import UnsupportedElementError
+from ipufeed.tf_types import Nest
+
+CARRIED = {
+    "int64": "int32",
+    "uint32": "int32",
+    "uint64": "int32",
+    "int16": "int32",
+    "uint16": "int32",
+    "float64": "float32",
+    "bfloat16": "float32",
+}
+
+
+def arrays_of(element: Element, path: str, texts: list[str] | None = None) -> Nest:
+    """Returns the element with NumPy arrays as leaves, in a structure for tf.data.
+
+    Args:
+        element: The element.
+        path: Its name, for messages.
+        texts: Gets the places of what is left out: strings, which no device takes, and
+            lists and the like of nothing else.
+
+    Raises:
+        UnsupportedElementError: Another leaf is not an array of real numbers.
+    """
+    found = _arrays_of(element, path, [] if texts is None else texts)
+    return () if found is None else found
+
+
+def _arrays_of(element: Element, path: str, texts: list[str]) -> Nest | None:
+    """As arrays_of; None if nothing is left."""
+    # To ask an array whether it has parts takes longer than to take it.
+    parts = None if type(element) is np.ndarray else parts_of(element)
+    own: list[str] = []
+    kept: Nest
+    if parts is not None:
+        named = {
+            str(key): _arrays_of(value, f"{path}[{key!r}]", own)
+            for key, value in parts.items()
+            if value is not None
+        }
+        kept = {key: each for key, each in named.items() if each is not None}
+    elif isinstance(element, (list, tuple)) and not is_numbers(element):
+        items = [
+            _arrays_of(value, f"{path}[{number}]", own)
+            for number, value in enumerate(element)
+            if value is not None
+        ]
+        kept = tuple(each for each in items if each is not None)
+    else:
+        return _leaf_of(element, path, texts)
+    if own and not kept:
+        texts.append(path)
+        return None
+    texts += own
+    return kept
+
+
+def _leaf_of(leaf: Leaf, path: str, texts: list[str]) -> Array | None:
+    """Returns the array of a leaf; None for strings, whose place `texts` gets."""
+    array = None if isinstance(leaf, (str, bytes)) else _as_numbers(leaf)
+    if array is not None:
+        return array
+    if _is_text(leaf):
+        texts.append(path)
+        return None
+    raise UnsupportedElementError(
+        f"{path} must be an array of real numbers, got {text_of(leaf)}, which the device "
+        "does not take. Let the loader give arrays of numbers, or strings, which are left "
+        "out."
+    )
+
+
+def _is_text(leaf: Leaf) -> bool:
+    """Whether a leaf is a string, or an array or a column of strings."""
+    if isinstance(leaf, (str, bytes)):
+        return True
+    array = as_array(leaf)
+    if array is None or array.dtype.kind in "US":
+        return array is not None
+    is_object = array.dtype.kind == "O" and array.size > 0
+    return is_object and isinstance(array.flat[0], (str, bytes))
+
+
+def _as_numbers(leaf: Leaf) -> Array | None:
+    """Returns the leaf as an array of a feed's type; None for strings and objects."""
+    if hasattr(leaf, "detach"):  # a torch tensor
+        try:
+            array = np.asarray(leaf.detach().cpu().numpy())
+        except TypeError:  # bfloat16, which NumPy does not know
+            array = np.asarray(leaf.detach().cpu().float().numpy())
+    else:
+        found = as_array(leaf)
+        if found is None:
+            return None
+        array = found
+    carried = _carried(array.dtype)
+    if carried is None:
+        return None
+    return array if carried == array.dtype else array.astype(carried)
+
+
+@functools.cache  # a dtype's name takes microseconds
+def _carried(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Returns the dtype in which a feed carries numbers; None of what are not numbers."""
+    if dtype.hasobject or dtype.kind not in "biufV":
+        return None
+    name = dtype.name
+    carried = CARRIED.get(name)
+    if carried is None and name.startswith("float8_"):
+        carried = "float32"
+    if carried is None and dtype.kind == "V":  # a structured one
+        return None
+    return dtype if carried is None else np.dtype(carried)
+
+
+# Appends the arrays of a part of an element; False if it is not like the first one's.
+_Read = Callable[[Element, list[Array]], bool]
+
+
+def flat_reader(first: Element) -> Callable[[Element], list[Array] | None]:
+    """Returns a function that gives the arrays of an element, in tf.nest's order.
+
+    It is made for elements like the first one, and for arrays of NumPy in dicts, lists and
+    tuples it needs some microseconds. All others take the way of arrays_of.
+
+    Args:
+        first: The first element.
+
+    Returns:
+        The function; it returns None for an element that is not of the first one's
+        structure, dtypes and shapes, and raises as arrays_of does.
+    """
+    import tensorflow as tf
+
+    nest = arrays_of(first, "element")
+    forms = _forms_of(nest)
+    quick = _part_reader(first, nest)
+
+    def read(element: Element) -> list[Array] | None:
+        found: list[Array] = []
+        if quick(element, found):
+            return found
+        nest = arrays_of(element, "element")
+        if _forms_of(nest) != forms:
+            return None
+        flat: list[Array] = tf.nest.flatten(nest)
+        return flat
+
+    return read
+
+
+def _part_reader(first: Element, nest: Nest) -> _Read:
+    """Returns the reader of a part; `nest` has the first one's arrays, None for none."""
+    kind = type(first)
+    if kind is np.ndarray and nest is not None:
+        return _array_reader(first)
+    if kind is dict and isinstance(nest, dict) and len(nest) == len(first):
+        keys = sorted(first, key=str)
+        return _parts_reader(
+            dict, keys, [_part_reader(first[key], nest[str(key)]) for key in keys]
+        )
+    if (
+        kind in (tuple, list)
+        and isinstance(nest, tuple)
+        and len(nest) == len(first)
+        and parts_of(first) is None
+    ):
+        pairs = zip(first, nest, strict=True)
+        return _parts_reader(
+            kind, range(len(first)), [_part_reader(*pair) for pair in pairs]
+        )
+    return _any_reader(nest)
+
+
+def _array_reader(first: Array) -> _Read:
+    """Returns the reader of NumPy arrays of the first one's dtype and shape."""
+    dtype, shape = first.dtype, first.shape
+    carried = _carried(dtype)
+
+    def read(part: Element, found: list[Array]) -> bool:
+        if type(part) is not np.ndarray or part.dtype != dtype or part.shape != shape:
+            return False
+        found.append(part if carried == dtype else part.astype(carried))
+        return True
+
+    return read
+
+
+def _parts_reader(kind: Any, keys: Sequence[Any], readers: list[_Read]) -> _Read:
+    """Returns the reader of dicts, lists or tuples with these keys alone."""
+    parts = list(zip(keys, readers, strict=True))
+
+    def read(part: Element, found: list[Array]) -> bool:
+        if type(part) is not kind or len(part) != len(parts):
+            return False
+        try:
+            return all(reads(part[key], found) for key, reads in parts)
+        except KeyError:
+            return False
+
+    return read
+
+
+def _any_reader(nest: Nest | None) -> _Read:
+    """Returns the reader of parts of any kind; `nest` has the first one's arrays."""
+    import tensorflow as tf
+
+    forms = None if nest is None else _forms_of(nest)
+
+    def read(part: Element, found: list[Array]) -> bool:
+        arrays = _arrays_of(part, "element", [])
+        if arrays is None or forms is None:
+            return arrays is None and forms is None
+        if _forms_of(arrays) != forms:
+            return False
+        if isinstance(arrays, np.ndarray):
+            found.append(arrays)
+        else:
+            found += tf.nest.flatten(arrays)
+        return True
+
+    return read
+
+
+def _forms_of(arrays: Nest) -> object:
+    """Returns the dtypes and shapes in a structure, in the same structure."""
+    if isinstance(arrays, dict):
+        return {key: _forms_of(each) for key, each in arrays.items()}
+    if isinstance(arrays, tuple):
+        return [_forms_of(each) for each in arrays]
+    return arrays.dtype, arrays.shape
