@@ -145,8 +145,8 @@ _Read = Callable[[Element, list[Array]], bool]
 def flat_reader(first: Element) -> Callable[[Element], list[Array] | None]:
     """Returns a function that gives the arrays of an element, in tf.nest's order.
 
-    It is made for elements like the first one, and for arrays of NumPy in dicts, lists and
-    tuples it needs some microseconds. All others take the way of arrays_of.
+    It is made for elements like the first one, and for arrays of NumPy and Torch in dicts,
+    lists and tuples it needs some microseconds. All others take the way of arrays_of.
 
     Args:
         first: The first element.
@@ -179,6 +179,8 @@ def _part_reader(first: Element, nest: Nest) -> _Read:
     kind = type(first)
     if kind is np.ndarray and nest is not None:
         return _array_reader(first)
+    if hasattr(first, "detach") and nest is not None:
+        return _tensor_reader(first, nest)
     if kind is dict and isinstance(nest, dict) and len(nest) == len(first):
         keys = sorted(first, key=str)
         return _parts_reader(
@@ -207,6 +209,25 @@ def _array_reader(first: Array) -> _Read:
             return False
         found.append(part if carried == dtype else part.astype(carried))
         return True
+
+    return read
+
+
+def _tensor_reader(first: Leaf, nest: Nest) -> _Read:
+    """Returns the reader of tensors of Torch that NumPy can read where they are."""
+    kind = type(first)
+    try:
+        quick = _array_reader(first.numpy())
+    except (TypeError, RuntimeError):  # bfloat16; one with a gradient, or of a GPU
+        return _any_reader(nest)
+
+    def read(part: Element, found: list[Array]) -> bool:
+        if type(part) is not kind:
+            return False
+        try:
+            return quick(part.numpy(), found)
+        except (TypeError, RuntimeError):
+            return False
 
     return read
 

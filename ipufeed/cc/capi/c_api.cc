@@ -15,6 +15,7 @@
 #include "core/cpus.h"
 #include "core/mutex.h"
 #include "data/feeder.h"
+#include "data/python_dataset.h"
 #include "measure/measurement_runs.h"
 #include "measure/stage_probe.h"
 
@@ -124,21 +125,26 @@ IPUFEED_API int ipufeed_live_feeders() {
 
 // In a child of fork(): see feeder.h.
 IPUFEED_API int ipufeed_forget_feeders_of_parent() {
-  return ipufeed::entry(__func__, [&] { ipufeed::forget_feeders_of_parent(); });
+  return ipufeed::entry(__func__, [&] {
+    ipufeed::forget_feeders_of_parent();
+    ipufeed::forget_reading_of_parent();
+  });
 }
 
 namespace {
 constexpr std::int64_t kMostGraceNs = 3'600'000'000'000;  // an hour
 }  // namespace
 
-// Stops them and waits at most this long; returns how many still run.
+// Stops them, and the reading of Python's elements; waits at most this long for each.
+// Returns how many feeders still run, and one more if Python still reads.
 IPUFEED_API int ipufeed_stop_all(std::int64_t timeout_ns) {
   return ipufeed::entry(__func__,
                         {{"timeout_ns", timeout_ns >= 0 && timeout_ns <= kMostGraceNs,
                           "must be in [0, 3.6e12]"}},
                         [&]() -> int {
                           ipufeed::stop_all_feeders(timeout_ns);
-                          return ipufeed::live_feeders();
+                          const bool stopped = ipufeed::stop_reading(timeout_ns);
+                          return ipufeed::live_feeders() + (stopped ? 0 : 1);
                         });
 }
 

@@ -33,4 +33,13 @@ using OnRead = int (*)(std::int32_t action, ReadCall* call);
 // Null for none. Any thread.
 void set_on_read(OnRead function);
 
+// Lets further calls fail with Cancelled, and waits for those that run; false after the
+// time. For the end of the process: Python unwinds a thread that wants its lock then,
+// and TensorFlow would wait for that thread of a dataset for ever. Any thread, without
+// Python's lock.
+bool stop_reading(std::int64_t timeout_ns);
+
+// In a fork, which has none of its parent's threads.
+void forget_reading_of_parent();
+
 }  // namespace ipufeed

@@ -1,16 +1,20 @@
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/python_calls.h"
+#include "core/clock.h"
 #include "core/mutex.h"
 #include "core/spare_memory.h"
 #include "data/passing_dataset.h"
@@ -34,6 +38,37 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using namespace tensorflow::data;  // NOLINT: the base classes' types, a dozen of them
 
+// The calls of Python, and whether further ones are refused.
+//
+// [2] A call counts itself, then reads stopped(); stop() sets it, then reads the count.
+// Both in one order of all threads: the call sees the stop, or the stop the call.
+class ReadCalls {
+ public:
+  bool begin() {
+    running_.fetch_add(1, std::memory_order_seq_cst);            // [2]
+    if (!stopped_.load(std::memory_order_seq_cst)) return true;  // [2]
+    end();
+    return false;
+  }
+  void end() { running_.fetch_sub(1, std::memory_order_release); }
+
+  bool stop(std::int64_t timeout_ns) {
+    stopped_.store(true, std::memory_order_seq_cst);  // [2]
+    const std::int64_t limit = now_ns() + timeout_ns;
+    while (running_.load(std::memory_order_seq_cst) > 0) {  // [2]
+      if (now_ns() >= limit) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return true;
+  }
+  void forget() { running_.store(0, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> running_{0};
+  std::atomic<bool> stopped_{false};
+};
+
+ReadCalls read_calls;
 std::atomic<OnRead> on_read{nullptr};
 std::atomic<std::int64_t> next_pass{0};
 
@@ -125,16 +160,8 @@ class PythonDataset : public DatasetBase {
           pass_(next_pass.fetch_add(1, std::memory_order_relaxed)),
           data_(params.dataset->shapes_.size()) {}
 
-    // Python ends a thread that wants its lock too late, which must not be this one:
-    // destructors cannot be unwound. So another one calls, unless this one has the
-    // lock.
     ~Iterator() override {
-      if (!opened_) return;
-      if (holds_python()) {
-        call(ReadCall::kClose, {});
-      } else if (!python_is_ending()) {
-        on_thread([this] { call(ReadCall::kClose, {}); });
-      }
+      if (opened_) off_main([this] { call(ReadCall::kClose, {}); });
     }
 
     absl::Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* out,
@@ -142,14 +169,10 @@ class PythonDataset : public DatasetBase {
       MutexLock lock(mutex_);
       *end = ended_;
       if (ended_) return absl::OkStatus();
-      if (python_is_ending()) return absl::CancelledError("Python ends.");
       opened_ = true;
       char message[4096] = "";
       int answer = kUnknown;
-      off_main([&] {
-        PythonThread::keep();
-        answer = call(ReadCall::kNext, message);
-      });
+      off_main([&] { answer = call(ReadCall::kNext, message); });
       *end = ended_ = answer == ReadCall::kEnd;
       if (ended_) return absl::OkStatus();
       if (answer == ReadCall::kElement) return copy(ctx, out);
@@ -172,11 +195,15 @@ class PythonDataset : public DatasetBase {
 
    private:
     static constexpr int kUnknown = static_cast<int>(absl::StatusCode::kUnknown);
+    static constexpr int kCancelled = static_cast<int>(absl::StatusCode::kCancelled);
     static constexpr std::string_view kNoPlace =
         "the place of an iterator of Python is not known, and cannot be saved.";
 
     int call(ReadCall::Action action, absl::Span<char> message)
         IPUFEED_REQUIRES(mutex_) {
+      if (!read_calls.begin()) return kCancelled;
+      const auto end = absl::MakeCleanup([] { read_calls.end(); });
+      PythonThread::keep();
       const OnRead function = on_read.load(std::memory_order_acquire);  // [1]
       if (function == nullptr) return kUnknown;
       ReadCall call{dataset()->source_,
@@ -278,5 +305,9 @@ REGISTER_KERNEL_BUILDER(Name("IpufeedPythonDataset").Device(tensorflow::DEVICE_C
 void set_on_read(OnRead function) {
   on_read.store(function, std::memory_order_release);  // [1]
 }
+
+bool stop_reading(std::int64_t timeout_ns) { return read_calls.stop(timeout_ns); }
+
+void forget_reading_of_parent() { read_calls.forget(); }
 
 }  // namespace ipufeed

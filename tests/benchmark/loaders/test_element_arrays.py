@@ -110,3 +110,23 @@ def test_arrays_in_dicts_and_lists_take_the_quick_way(kind, monkeypatch):
 
     monkeypatch.setattr(element_arrays, "_arrays_of", refuse)
     assert [each.shape for each in read(make())] == [(3,), (2,), (1,)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bfloat16"])
+def test_tensors_of_torch_have_the_arrays_of_the_way_for_any_element(dtype):
+    """Also those that NumPy cannot read: of bfloat16, and with a gradient."""
+    torch = pytest.importorskip("torch")
+
+    def make(*shape, **options):
+        return {"x": torch.ones(shape, dtype=getattr(torch, dtype), **options)}
+
+    read = flat_reader(make(2, 3))
+    elements = [make(2, 3)]
+    if dtype != "int64":  # which has no gradients
+        elements.append(make(2, 3, requires_grad=True))
+    for element in elements:
+        (found,) = read(element)
+        expected = arrays_of(element, "element")["x"]
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    assert read(make(3, 3)) is None
