@@ -1,5 +1,6 @@
 """What ipu_compiler.compile promises: one program, and results in the requested shape."""
 
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -313,6 +314,21 @@ def test_inputs_that_are_not_a_list_are_refused(graph):
         pytest.raises(TypeError, match="`inputs` must be a list or a tuple, got"),
     ):
         compiler.compile(lambda x: x, three())
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_input_that_is_not_a_tensor_is_named(executor, mode, nested):
+    """TensorFlow's error has the value alone."""
+    wrong = {"a": 1.0, "b": object()} if nested else object()
+    scope = tf.Graph().as_default() if mode == "graph" else contextlib.nullcontext()
+    words = r"`inputs\[1\]` must be a tensor, or a value that converts .* got object"
+    with (
+        scope,
+        scopes.ipu_scope("/device:IPU:0"),
+        pytest.raises((TypeError, ValueError), match=words),
+    ):
+        compiler.compile(lambda x, *_, **__: x, [1.0, wrong])
 
 
 def test_in_eager_mode_a_program_runs_at_once(executor):

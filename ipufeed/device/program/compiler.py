@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.compiler.xla import xla
 
-from ipufeed.checks import check_function, check_takes
+from ipufeed.checks import as_tensor, check_function, check_takes
 from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.program.variables import (
@@ -49,7 +49,8 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
     Raises:
         PlacementError: No op that `computation` builds or returns is on an IPU: use
             `ipu_scope`, around the call or in it.
-        TypeError: `inputs` is not a list or tuple, or `computation` not a function of them.
+        TypeError: `inputs` is not a list or tuple of what converts to tensors, or
+            `computation` not a function of them.
         ValueError: An input is None, or the results contain an EstimatorSpec.
         RefusedError: An optimizer of Keras 3 updates variables in a version 1 graph.
     """
@@ -149,6 +150,18 @@ def checked_inputs(inputs: Nest) -> list[Nest]:
     return list(inputs)
 
 
+def as_tensors(inputs: list[Nest]) -> list[Nest]:
+    """Converts the inputs, and what is in those that are structures.
+
+    Raises:
+        TypeError: TensorFlow cannot convert one; or ValueError, where it raises that.
+    """
+    return [
+        tf.nest.map_structure(functools.partial(as_tensor, f"inputs[{index}]"), value)
+        for index, value in enumerate(inputs)
+    ]
+
+
 def checking_results(computation: NestFunction) -> NestFunction:
     """Wraps `computation` to order its queue ops and check its results."""
 
@@ -194,7 +207,7 @@ def _compile_eagerly(
         returns_tensors[:] = [bool(kept)]
         return kept
 
-    tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
+    tensors = as_tensors(inputs)
     function = tf.function(program, jit_compile=jit, autograph=False)
     with contextlib.ExitStack() as stack:
         try:
@@ -231,7 +244,7 @@ def _with_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
     with outside_compilation.building(
         traced=False, name=name_of(computation)
     ) as program:
-        results = xla.compile.__wrapped__(observed, inputs)
+        results = xla.compile.__wrapped__(observed, as_tensors(inputs))
     if not graph.building_function:
         refuse_updates(graph.get_operations()[first_op:])
     ordinal = _ordinal_of_ops(graph.get_operations()[first_op:])
@@ -271,7 +284,7 @@ def _name_program(graph: Graph, first_op: int, computation: NestFunction) -> Non
 def _without_xla(computation: NestFunction, inputs: list[Nest]) -> Nest:
     """Builds the program for TensorFlow's executor, which runs it op by op."""
     graph = tf.compat.v1.get_default_graph()
-    tensors = tf.nest.map_structure(tf.convert_to_tensor, inputs)
+    tensors = as_tensors(inputs)
     first_op = len(graph.get_operations())
     # As XLA's compile does: an op that is colocated with an input is then on the IPU.
     tensors = tf.nest.map_structure(tf.identity, tensors)
