@@ -187,6 +187,32 @@ def test_the_number_of_mini_batches_must_be_positive(number):
         V2(INNER["descent"](), number)
 
 
+WRAPPERS = {
+    "accumulates": lambda name: V2(INNER["descent"](), 4, name=name),
+    "version 1": lambda name: accumulation.GradientAccumulationOptimizer(
+        INNER["descent"](), 4, name=name
+    ),
+    "over replicas": lambda name: (
+        accumulation.CrossReplicaGradientAccumulationOptimizerV2(
+            INNER["descent"](), 4, name=name
+        )
+    ),
+    "of replicas": lambda name: optimizers.CrossReplicaOptimizer(
+        INNER["descent"](), name
+    ),
+    "maps": lambda name: optimizers.MapGradientOptimizer(
+        INNER["descent"](), lambda gradient, variable: gradient, name=name
+    ),
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_the_name_of_an_optimizer_must_be_text(wrapper):
+    """When it is made: the error of its first update did not name the argument."""
+    with pytest.raises(TypeError, match="`name` must be a str or None, got int 3"):
+        WRAPPERS[wrapper](3)
+
+
 @pytest.mark.parametrize("number", [1.5, True, None, "4"])
 def test_the_number_of_mini_batches_must_be_an_integer(number):
     """Its type and value are named."""

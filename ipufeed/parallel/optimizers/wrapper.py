@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipufeed.checks import check_name
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.tf_types import GradAndVar, Operation, Optimizer, Variable
 
@@ -32,6 +33,7 @@ class IpuOptimizer(_Optimizer):  # type: ignore[misc]
         name: The name of its ops and variables.
 
     Raises:
+        TypeError: `name` is not a str.
         ValueError: `opt` is a Keras (TensorFlow 2) optimizer, or not an optimizer.
 
     Source: Graphcore's class of this name.
@@ -41,6 +43,7 @@ class IpuOptimizer(_Optimizer):  # type: ignore[misc]
     _for_keras = ""
 
     def __init__(self, opt: Optimizer, name: str | None = None) -> None:
+        check_name(name)
         name = name or type(self).__name__
         if not isinstance(opt, _Optimizer):
             raise ValueError(

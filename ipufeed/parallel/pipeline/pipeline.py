@@ -24,7 +24,7 @@ from tensorflow.python.eager.polymorphic_function import (
     tracing_compilation,
 )
 
-from ipufeed.checks import as_tensor
+from ipufeed.checks import as_numbers, as_tensor
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program import executor, loops, outside_compilation
 from ipufeed.device.program.variables import contents_of
@@ -267,7 +267,7 @@ def _by_value(name: str, value: Tensor | Variable) -> Tensor:
         LOGGER.warning("Passing tensor %s by value.", value.name)
     tensor = as_tensor(name, value)
     if tensor.dtype != tf.resource:
-        return tensor
+        return as_numbers(name, tensor)
     LOGGER.warning("Passing tensor %s by value.", tensor.name)
     dtype, shape = contents_of(tensor)
     read = tf.raw_ops.ReadVariableOp(resource=tensor, dtype=dtype)

@@ -243,6 +243,15 @@ def test_a_stage_that_takes_other_arguments_is_named(case, style):
 
 
 @pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("inputs", ["abc", [b"abc"], [1.0, tf.constant(["a"]).numpy()]])
+def test_inputs_of_text_are_refused(inputs, style):
+    """By the pipeline: the error came from the first operation of the first stage."""
+    place = 1 if len(inputs) == 2 else 0
+    with pytest.raises(TypeError, match=rf"`inputs\[{place}\]` must be of numbers"):
+        build(style=style, inputs=inputs, outfeed_queue=outfeed())
+
+
+@pytest.mark.parametrize("style", STYLES)
 def test_a_decorator_may_add_arguments_to_a_stage(style):
     """What counts is what the decorated function takes."""
 
