@@ -72,3 +72,35 @@ def _graph_holds_queue_ops(graph: Graph) -> bool:
         has = any(map(holds_queue_ops, graph.get_operations()))
         found = graph._ipufeed_has_queue_ops = (graph.version, has)
     return found[1]
+
+
+def unneeded_enqueues(graph: Graph, first_op: int, needed: list[Operation]) -> bool:
+    """Returns whether the body of a version 1 loop has enqueues that do not run.
+
+    TensorFlow does not run what no result depends on. A queue op before one that is needed
+    runs: see chain.py.
+
+    Args:
+        graph: The graph.
+        first_op: The number of its operations before the body.
+        needed: The operations of the body's results, and those that it returns.
+    """
+    context = graph._get_control_flow_context()
+    if graph.building_function or context is None or not context.IsWhileContext():
+        return False  # a function runs them
+    new = graph.get_operations()[first_op:]
+    unseen, todo = set(new), list(needed)
+    while todo:
+        op = todo.pop()
+        if op in unseen:
+            unseen.discard(op)
+            todo += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    for op in reversed(new):
+        if not is_ordered(op):
+            continue
+        if op not in unseen:
+            return False
+        own = op._get_control_flow_context() is context  # not a loop's in the body
+        if own and "IpufeedEnqueue" in _chained_types(op):
+            return True
+    return False

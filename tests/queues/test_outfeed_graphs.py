@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 from styles import CASES, entered
 
-from ipufeed.device.program import compiler, scopes
+from ipufeed.device.program import compiler, loops, scopes
+from ipufeed.device.program.executor import executor_scope
 from ipufeed.queues import IPUOutfeedQueue
 
 v1 = tf.compat.v1
@@ -79,3 +80,67 @@ def test_a_dequeue_before_an_enqueue_is_refused_in_a_graph():
     with tf.Graph().as_default(), scopes.ipu_scope("/device:IPU:0"):
         compiler.compile(lambda: outfeed.enqueue(tf.constant(1.0)))
         assert isinstance(outfeed.dequeue(), tf.Tensor)
+
+
+def unreturned(outfeed, x):
+    outfeed.enqueue(x)
+    return x + 1.0
+
+
+def in_a_branch(outfeed, x):
+    tf.cond(x > 0.0, lambda: [outfeed.enqueue(x), x][1], lambda: x)
+    return x + 1.0
+
+
+def returned(outfeed, x):
+    return x + 1.0, outfeed.enqueue(x)
+
+
+def controlling(outfeed, x):
+    with tf.control_dependencies([outfeed.enqueue(x)]):
+        return x + 1.0
+
+
+def before_another(outfeed, x):
+    outfeed.enqueue(x)
+    return x + 1.0, IPUOutfeedQueue().enqueue(x)
+
+
+@pytest.mark.parametrize("executor", ["xla", "tensorflow"])
+@pytest.mark.parametrize(
+    ("body", "version_2", "count"),
+    [
+        (unreturned, False, 0),
+        (in_a_branch, False, 0),
+        (returned, False, 3),
+        (controlling, False, 3),
+        (before_another, False, 3),
+        (unreturned, True, 3),
+    ],
+)
+def test_an_enqueue_that_a_loop_does_not_run_is_warned_of(
+    executor, body, version_2, count, caplog
+):
+    """A body of a version 1 loop has to return it; its queue was empty silently."""
+    outfeed = IPUOutfeedQueue()
+
+    def step(x):
+        return body(outfeed, x)
+
+    def net():
+        return loops.repeat(3, step, [1.0], use_while_v1=not version_2)
+
+    with (
+        executor_scope(executor),
+        tf.Graph().as_default(),
+        scopes.ipu_scope("/device:IPU:0"),
+    ):
+        run = compiler.compile(net)
+        dequeued = outfeed.dequeue()
+        with v1.Session() as session:
+            session.run(run)
+            assert session.run(dequeued).shape == (count,)
+    warned = (
+        "`step` of a version 1 loop enqueues to an outfeed, and nothing" in caplog.text
+    )
+    assert warned == (count == 0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from ipufeed.checks import check_function, flags_checked, own_signature
+from ipufeed.device.log import LOGGER
 from ipufeed.device.program import outside_compilation
 from ipufeed.device.program.loop_bound import Bound, run_time_value
 from ipufeed.device.program.loop_values import (
@@ -23,10 +25,17 @@ from ipufeed.device.program.training_loop import (
     training_loop,
 )
 from ipufeed.queues.autograph import as_user_function
+from ipufeed.queues.chained_ops import unneeded_enqueues
 from ipufeed.queues.infeed import IPUInfeedQueue
 from ipufeed.queues.structure import body_arguments
 from ipufeed.tf_patches.loop_version import loop_version
 from ipufeed.tf_types import Nest, NestFunction, Operation, Tensor, TensorLike
+
+NOT_RUN = (
+    "The body `%s` of a version 1 loop enqueues to an outfeed, and nothing that it returns "
+    "depends on it: TensorFlow does not run the enqueue, and the queue has no results of "
+    "it. Return it after the carried values, as in `return total, outfeed.enqueue(loss)`."
+)
 
 
 @flags_checked
@@ -206,6 +215,11 @@ def _wrap_body(
         if tf.executing_eagerly():
             return [i + 1, *tensors]
         more += loop.refused_uses(tensors)
+        # A TensorArray has no op, but its flow has.
+        flows: list[Any] = [getattr(tensor, "flow", tensor) for tensor in tensors]
+        needed = [*operations, *more, *(flow.op for flow in flows)]
+        if unneeded_enqueues(graph, first_op, needed):
+            LOGGER.warning(NOT_RUN, getattr(body, "__name__", "body"))
         with tf.control_dependencies(operations + more):
             return [passed_on(tensor) for tensor in [i + 1, *tensors]]
 
