@@ -213,6 +213,14 @@ def test_the_name_of_an_optimizer_must_be_text(wrapper):
         WRAPPERS[wrapper](3)
 
 
+@pytest.mark.parametrize("wrong", [None, 3, "ab", [1], [(1.0, 2.0, 3.0)], tf.ones(2)])
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_what_an_optimizer_applies_must_be_pairs(wrapper, wrong):
+    """The error was Python's, about what cannot be iterated or unpacked."""
+    with pytest.raises(TypeError, match=r"`grads_and_vars` must be pairs .*, got "):
+        WRAPPERS[wrapper](None).apply_gradients(wrong)
+
+
 @pytest.mark.parametrize("number", [1.5, True, None, "4"])
 def test_the_number_of_mini_batches_must_be_an_integer(number):
     """Its type and value are named."""

@@ -23,6 +23,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod as Reduction,
 )
 from ipufeed.parallel.optimizers.arguments import (
+    as_pairs,
     check_dtype,
     check_sharded_state,
     dtype_of,
@@ -120,7 +121,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         """Builds the op that accumulates, and updates after the last mini-batch."""
         pairs = [
             (self._of_accumulator_dtype(gradient, variable), variable)
-            for gradient, variable in grads_and_vars
+            for gradient, variable in as_pairs(grads_and_vars)
         ]
         if self._num_mini_batches == 1:
             return self._apply(pairs, global_step, name)

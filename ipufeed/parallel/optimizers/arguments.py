@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -47,6 +48,30 @@ class GradientAccumulationReductionMethod(enum.Enum):
             ValueError: It is neither.
         """
         return as_member(cls, reduction_method)
+
+
+def as_pairs(grads_and_vars: object) -> list[GradAndVar]:
+    """Returns what an optimizer is to apply, such as a zip, as a list.
+
+    Raises:
+        TypeError: It is not pairs of a gradient, or None, and a variable.
+    """
+    must = (
+        "`grads_and_vars` must be pairs of a gradient and a variable, as of "
+        "`compute_gradients`, got"
+    )
+    # A tensor has a dtype, and can be iterated in eager mode.
+    if not isinstance(grads_and_vars, Iterable) or hasattr(grads_and_vars, "dtype"):
+        raise TypeError(f"{must} {_named(grads_and_vars)}.")
+    pairs = list(grads_and_vars)
+    for place, each in enumerate(pairs):
+        if not isinstance(each, (list, tuple)) or len(each) != 2:
+            raise TypeError(f"{must} {_named(each)} at place {place}.")
+    return pairs
+
+
+def _named(value: object) -> str:
+    return f"{type(value).__name__} {reprlib.repr(value)}"
 
 
 class GradientMapping:

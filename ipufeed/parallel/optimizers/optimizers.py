@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ipufeed.device.program.sharding import propagate_sharding
 from ipufeed.parallel.collectives.ops import cross_replica_mean, cross_replica_means
-from ipufeed.parallel.optimizers.arguments import GradientMapping
+from ipufeed.parallel.optimizers.arguments import GradientMapping, as_pairs
 from ipufeed.parallel.optimizers.wrapper import IpuOptimizer
 from ipufeed.tf_types import GradAndVar, Operation, Optimizer, Tensor, Variable
 
@@ -45,7 +45,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
         name: str | None = None,
     ) -> Operation:
         """Builds the op that all-reduces the gradients and updates the variables."""
-        pairs = list(grads_and_vars)
+        pairs = as_pairs(grads_and_vars)
         dense = [dense_gradient(gradient) for gradient, _ in pairs]
         means = iter(cross_replica_means([each for each in dense if each is not None]))
         pairs = [
@@ -63,7 +63,7 @@ def apply_cross_replica_op_single(grad: Tensor, var: Variable) -> GradAndVar:
 
 def apply_cross_replica_op(grads_and_vars: Iterable[GradAndVar]) -> list[GradAndVar]:
     """Applies apply_cross_replica_op_single to each pair."""
-    return [apply_cross_replica_op_single(*pair) for pair in grads_and_vars]
+    return [apply_cross_replica_op_single(*pair) for pair in as_pairs(grads_and_vars)]
 
 
 class ShardedOptimizer(IpuOptimizer):
@@ -156,7 +156,9 @@ class MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
         name: str | None = None,
     ) -> Operation:
         """Builds the op that updates the variables with the mapped gradients."""
-        return super().apply_gradients(self._mapped(grads_and_vars), global_step, name)
+        return super().apply_gradients(
+            self._mapped(as_pairs(grads_and_vars)), global_step, name
+        )
 
 
 def dense_gradient(gradient: Tensor) -> Tensor:

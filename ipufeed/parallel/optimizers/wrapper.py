@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.checks import check_name
+from ipufeed.parallel.optimizers.arguments import as_pairs
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
 from ipufeed.tf_types import GradAndVar, Operation, Optimizer, Variable
 
@@ -66,10 +67,15 @@ class IpuOptimizer(_Optimizer):  # type: ignore[misc]
         global_step: Variable = None,
         name: str | None = None,
     ) -> Operation:
-        """Builds the op in which the wrapped optimizer updates the variables."""
+        """Builds the op in which the wrapped optimizer updates the variables.
+
+        Raises:
+            TypeError: `grads_and_vars` are not pairs.
+        """
+        pairs = as_pairs(grads_and_vars)
         # An optimizer that is made in the body of a loop creates its state here.
         with variables_outside():
-            return self._opt.apply_gradients(grads_and_vars, global_step, name)
+            return self._opt.apply_gradients(pairs, global_step, name)
 
     def get_slot(self, var: Variable, name: str) -> Variable:
         """Returns the wrapped optimizer's state of a variable; see tf.compat.v1.train."""
