@@ -35,7 +35,7 @@ void set_on_read(OnRead function);
 
 // Lets further calls fail with Cancelled, and waits for those that run; false after the
 // time. For the end of the process: Python unwinds a thread that wants its lock then,
-// and TensorFlow would wait for that thread of a dataset for ever. Any thread, without
+// and TensorFlow would then wait for that thread without an end. Any thread, without
 // Python's lock.
 bool stop_reading(std::int64_t timeout_ns);
 
