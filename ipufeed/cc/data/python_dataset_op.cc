@@ -161,7 +161,7 @@ class PythonDataset : public DatasetBase {
           data_(params.dataset->shapes_.size()) {}
 
     ~Iterator() override {
-      if (opened_) off_main([this] { call(ReadCall::kClose, {}); });
+      if (opened_) off_main([this] { call(ReadCall::kClose, nullptr, {}); });
     }
 
     absl::Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* out,
@@ -172,10 +172,11 @@ class PythonDataset : public DatasetBase {
       opened_ = true;
       char message[4096] = "";
       int answer = kUnknown;
-      off_main([&] { answer = call(ReadCall::kNext, message); });
+      const void** const data = data_.data();
+      off_main([&] { answer = call(ReadCall::kNext, data, message); });
       *end = ended_ = answer == ReadCall::kEnd;
       if (ended_) return absl::OkStatus();
-      if (answer == ReadCall::kElement) return copy(ctx, out);
+      if (answer == ReadCall::kElement) return copy(ctx, data_, out);
       return absl::Status(static_cast<absl::StatusCode>(answer), message);
     }
 
@@ -199,8 +200,7 @@ class PythonDataset : public DatasetBase {
     static constexpr std::string_view kNoPlace =
         "the place of an iterator of Python is not known, and cannot be saved.";
 
-    int call(ReadCall::Action action, absl::Span<char> message)
-        IPUFEED_REQUIRES(mutex_) {
+    int call(ReadCall::Action action, const void** data, absl::Span<char> message) {
       if (!read_calls.begin()) return kCancelled;
       const auto end = absl::MakeCleanup([] { read_calls.end(); });
       PythonThread::keep();
@@ -208,22 +208,22 @@ class PythonDataset : public DatasetBase {
       if (function == nullptr) return kUnknown;
       ReadCall call{dataset()->source_,
                     pass_,
-                    data_.data(),
+                    data,
                     message.data(),
-                    static_cast<std::int32_t>(data_.size()),
+                    static_cast<std::int32_t>(dataset()->types_.size()),
                     static_cast<std::int32_t>(message.size())};
       return function(action, &call);
     }
 
     // Without Python's lock.
-    absl::Status copy(IteratorContext* ctx, std::vector<Tensor>* out)
-        IPUFEED_REQUIRES(mutex_) {
+    absl::Status copy(IteratorContext* ctx, const std::vector<const void*>& data,
+                      std::vector<Tensor>* out) {
       return guarded("the copy of an element", [&] {
-        out->reserve(data_.size());
-        for (std::size_t i = 0; i < data_.size(); ++i) {
+        out->reserve(data.size());
+        for (std::size_t i = 0; i < data.size(); ++i) {
           out->push_back(room(ctx, dataset()->types_[i], dataset()->shapes_[i]));
           const std::size_t bytes = out->back().TotalBytes();
-          if (bytes > 0) std::memcpy(out->back().data(), data_[i], bytes);
+          if (bytes > 0) std::memcpy(out->back().data(), data[i], bytes);
         }
       });
     }
