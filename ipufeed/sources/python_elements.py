@@ -28,7 +28,7 @@ Open = Callable[[], Iterator[Sequence[Array]]]
 
 # ReadCall::Action and ReadCall::Answer.
 _CLOSE = 1
-_ELEMENT, _END = 0, -1
+_ELEMENT, _END = -1, -2
 # The status codes (of absl) of exceptions, as those of a tf.py_function.
 _UNKNOWN = 2
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -197,12 +197,22 @@ def _on_read(action: int, pointer: Any) -> int:
     except BaseException as error:  # sys.exit() of an iterator, too
         if action == _CLOSE:
             raise  # ctypes gives it to sys.unraisablehook
-        text = f"{type(error).__name__}: {error}".encode()[: call.message_size - 1]
+        text = _text_of(error).encode(errors="backslashreplace")[
+            : call.message_size - 1
+        ]
         text = text.decode(errors="ignore").encode() + b"\0"
         ctypes.memmove(call.message, text, len(text))
         return next(
             (code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN
         )
+
+
+def _text_of(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return name
 
 
 _callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.POINTER(_ReadCall))(

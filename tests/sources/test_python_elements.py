@@ -128,6 +128,7 @@ def test_an_iterator_that_is_left_is_closed(read):
         (NotImplementedError("not yet"), tf.errors.UnimplementedError),
         (OSError("no file \N{SNOWMAN}" * 1000), tf.errors.UnknownError),
         (SystemExit("left"), tf.errors.UnknownError),
+        (ValueError("a.jpg \udcff"), tf.errors.InvalidArgumentError),
     ],
 )
 def test_an_exception_is_an_error_with_its_type_and_text(raised, becomes):
@@ -139,10 +140,64 @@ def test_an_exception_is_an_error_with_its_type_and_text(raised, becomes):
 
     iterator = iter(python_elements(failing, (tf.TensorSpec([], tf.int32),)))
     assert next(iterator)[0] == 1
-    with pytest.raises(becomes, match=f"{type(raised).__name__}: {str(raised)[:30]}"):
+    with pytest.raises(becomes, match=f"{type(raised).__name__}: {str(raised)[:6]}"):
         next(iterator)
     with pytest.raises(StopIteration):
         next(iterator)
+
+
+@pytest.mark.parametrize("on_main", [True, False])
+def test_an_exception_in_a_loop_over_a_dataset_stays(on_main):
+    """Python frees the iterator while it unwinds the loop."""
+    closed, raised = [], []
+
+    def endless():
+        try:
+            while True:
+                yield [np.int32(1)]
+        finally:
+            closed.append(True)
+
+    def loop():
+        try:
+            for _ in python_elements(endless, (tf.TensorSpec([], tf.int32),)):
+                raise ValueError("mine")
+        except Exception as error:
+            raised.append(error)
+
+    if on_main:
+        loop()
+    else:
+        thread = threading.Thread(target=loop)
+        thread.start()
+        thread.join()
+    gc.collect()
+    assert [str(each) for each in raised] == ["mine"]
+    assert closed
+
+
+def test_an_exception_without_a_text_is_an_error_with_its_type():
+    class TextlessError(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    def failing():
+        raise TextlessError
+        yield
+
+    dataset = python_elements(failing, (tf.TensorSpec([], tf.int32),))
+    with pytest.raises(tf.errors.UnknownError, match="TextlessError"):
+        next(iter(dataset))
+
+
+def test_a_callback_that_raises_gives_no_element(monkeypatch):
+    """It then returns 0, and has not said where the arrays are."""
+    monkeypatch.setattr("ipufeed.sources.python_elements._answer", None)
+    monkeypatch.setattr("ipufeed.sources.python_elements._text_of", None)
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: None)
+
+    with pytest.raises(tf.errors.UnknownError):
+        next(iter(dataset_of([np.int32(1)])))
 
 
 def test_an_element_of_other_bytes_is_refused():

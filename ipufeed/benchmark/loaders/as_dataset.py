@@ -10,7 +10,7 @@ or float32, and strings are left out.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ipufeed.benchmark.loaders.element_arrays import arrays_of, flat_reader
@@ -33,9 +33,10 @@ class Reading:
     Attributes:
         failures: What it has raised: the dataset's error has the text only, in a traceback
             of TensorFlow.
-        elements: The elements that it has given, behind the first one of each pass.
-        seconds: The time in which they were waited for.
+        elements: The elements that it has given, behind the very first one.
+        seconds: The time in which they were waited for, and each later pass was begun.
         texts: The places of strings in an element, which are left out.
+        is_begun: Whether a pass has begun.
 
     Threads: one iteration at a time adds to it.
     """
@@ -44,6 +45,7 @@ class Reading:
     elements: int = 0
     seconds: float = 0.0
     texts: list[str] = field(default_factory=list)
+    is_begun: bool = False
 
     @property
     def seconds_each(self) -> float | None:
@@ -98,9 +100,12 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
     flat = flat_reader(first)
 
     def generate() -> Iterator[list[Array]]:
+        is_left = False  # the pass ends before the loader
+        # The very first element takes a start-up, which is in no period.
+        called = time.monotonic() if read.is_begun else 0.0
+        read.is_begun = True
         try:
             with kind.open() as iterator:
-                called = 0.0  # not yet: the first element takes a start-up
                 for number, element in enumerate(iterator):
                     if called:
                         read.seconds += time.monotonic() - called
@@ -108,12 +113,15 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
                     found = flat(element)
                     if found is None:
                         raise _unlike(arrays, arrays_of(element, "element"), number)
-                    yield found
+                    try:
+                        yield found
+                    except GeneratorExit:
+                        is_left = True
+                        raise
                     called = time.monotonic()
-        except GeneratorExit:  # the pass ends before the loader
-            raise
         except BaseException as error:  # sys.exit() in a loader, too
-            read.failures.append(LoaderError(error))
+            if not is_left:
+                read.failures.append(LoaderError(error))
             raise
 
     return python_elements(generate, signature)
@@ -155,15 +163,49 @@ def first_of(kind: Kind) -> Element:
 
 
 def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
-    """Returns the error of an element that has not the first one's shapes."""
-    import tensorflow as tf
-
-    specs = [
-        ", ".join(f"{each.dtype.name} {each.shape}" for each in tf.nest.flatten(arrays))
-        for arrays in (first, other)
+    """Returns the error of an element that has not the first one's arrays."""
+    expected, found = _forms_by_place(first, ""), _forms_by_place(other, "")
+    places = [
+        place
+        for place in {**expected, **found}
+        if expected.get(place) != found.get(place)
     ]
+    what = "structure"
+    if expected.keys() == found.keys() and places:
+        alike = all(
+            expected[place].split()[0] == found[place].split()[0] for place in places
+        )
+        what = "shape" if alike else "dtype and shape"
+    texts = [
+        f"{found.get(place, 'nothing')}{place and f' at {place}'}, where the first one has "
+        f"{expected.get(place, 'nothing')}"
+        for place in places[:MOST_PLACES]
+    ]
+    if len(places) > MOST_PLACES:
+        texts.append(f"{len(places) - MOST_PLACES} more differences")
+    remedy = "Let the loader give the same arrays in each element."
+    if what == "shape":
+        remedy = (
+            "Pad them, or leave a smaller last batch out (`drop_last=True` of a "
+            "DataLoader)."
+        )
     return UnsupportedElementError(
-        f"element {number} (from 0) is {specs[1] or 'without an array'}, and the first one "
-        f"{specs[0]}: a device takes elements of one shape. Pad them, or "
-        "leave a smaller last batch out (`drop_last=True` of a DataLoader)."
+        f"element {number} (from 0) has {'; '.join(texts) or 'another structure'}: a device "
+        f"takes elements of one {what}. {remedy}"
     )
+
+
+def _forms_by_place(arrays: Nest, place: str) -> dict[str, str]:
+    """Returns the dtype and the shape of each array in a structure, by its place."""
+    parts: Iterable[tuple[object, Nest]]
+    if isinstance(arrays, dict):
+        parts = arrays.items()
+    elif isinstance(arrays, tuple):
+        parts = enumerate(arrays)
+    else:
+        return {place: f"{arrays.dtype.name} {arrays.shape}"}
+    return {
+        name: form
+        for key, each in parts
+        for name, form in _forms_by_place(each, f"{place}[{key!r}]").items()
+    }

@@ -31,6 +31,7 @@ CARRIED = {
     "int16": "int32",
     "uint16": "int32",
     "float64": "float32",
+    "float128": "float32",
     "bfloat16": "float32",
 }
 
@@ -108,20 +109,27 @@ def _is_text(leaf: Leaf) -> bool:
 
 def _as_numbers(leaf: Leaf) -> Array | None:
     """Returns the leaf as an array of a feed's type; None for strings and objects."""
-    if hasattr(leaf, "detach"):  # a torch tensor
-        try:
-            array = np.asarray(leaf.detach().cpu().numpy())
-        except TypeError:  # bfloat16, which NumPy does not know
-            array = np.asarray(leaf.detach().cpu().float().numpy())
-    else:
-        found = as_array(leaf)
-        if found is None:
-            return None
-        array = found
+    array = _of_torch(leaf) if hasattr(leaf, "detach") else as_array(leaf)
+    if array is None:
+        return None
     carried = _carried(array.dtype)
     if carried is None:
         return None
     return array if carried == array.dtype else array.astype(carried)
+
+
+def _of_torch(leaf: Leaf) -> Array | None:
+    """Returns a tensor of Torch as an array; None of a sparse or nested one."""
+    try:
+        tensor = leaf.detach().cpu()
+        if hasattr(tensor, "resolve_neg"):  # a sign that is not in the memory yet
+            tensor = tensor.resolve_conj().resolve_neg()
+        try:
+            return np.asarray(tensor.numpy())
+        except TypeError:  # bfloat16, which NumPy does not know
+            return np.asarray(tensor.float().numpy())
+    except (TypeError, RuntimeError, NotImplementedError):
+        return None
 
 
 @functools.cache  # a dtype's name takes microseconds
@@ -135,7 +143,8 @@ def _carried(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
         carried = "float32"
     if carried is None and dtype.kind == "V":  # a structured one
         return None
-    return dtype if carried is None else np.dtype(carried)
+    # In the byte order of the machine: the bytes are copied.
+    return dtype.newbyteorder("=") if carried is None else np.dtype(carried)
 
 
 # Appends the arrays of a part of an element; False if it is not like the first one's.

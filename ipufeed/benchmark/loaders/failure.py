@@ -24,13 +24,21 @@ class LoaderError(Exception):
 
     def __init__(self, error: BaseException) -> None:
         self.kind = type(error).__name__
-        self.message = f"{error}{place_of(error)}{_remedy(error)}".lstrip()
+        text = _text_of(error)
+        self.message = f"{text}{place_of(error)}{_remedy(error, text)}".lstrip()
         super().__init__(self.message)
 
 
-def _remedy(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
+    """Returns the error's text; "" of one whose `__str__` raises."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _remedy(error: BaseException, text: str) -> str:
     """Returns how to avoid what fails here and not in training, after a period; or ""."""
-    text = str(error)
     if "before flags were parsed" in text:  # in Grain's worker processes
         return (
             '. At the top level of the file parse the flags: `absl.flags.FLAGS(["file"])`, '

@@ -8,7 +8,6 @@
 #include <functional>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 namespace ipufeed {
 
@@ -75,15 +74,28 @@ class PythonThread {
   void* state_ = nullptr;
 };
 
-// Calls `work` on another thread, and waits for it.
-template <class Work>
-void on_thread(Work&& work) {
-  try {
-    std::thread(std::ref(work)).join();
-  } catch (const std::system_error&) {  // no thread can be started
-    work();
+// Keeps the exception that Python is raising on this thread, which holds its lock,
+// while Python is called: a destructor may run as its stack is unwound.
+class KeptError {
+ public:
+  KeptError() {
+    static const auto fetch =
+        python_function<void (*)(void**, void**, void**)>("PyErr_Fetch");
+    fetch(&type_, &value_, &trace_);
   }
-}
+  ~KeptError() {
+    static const auto restore =
+        python_function<void (*)(void*, void*, void*)>("PyErr_Restore");
+    restore(type_, value_, trace_);
+  }
+  KeptError(const KeptError&) = delete;
+  KeptError& operator=(const KeptError&) = delete;
+
+ private:
+  void* type_ = nullptr;
+  void* value_ = nullptr;
+  void* trace_ = nullptr;
+};
 
 // Calls `work` on a thread that is not the process's main one, and waits for it.
 //
@@ -97,7 +109,11 @@ void off_main(Work&& work) {
     work();
     return;
   }
-  on_thread(std::forward<Work>(work));
+  try {
+    std::thread(std::ref(work)).join();
+  } catch (const std::system_error&) {  // no thread can be started
+    work();
+  }
 }
 
 }  // namespace ipufeed

@@ -16,7 +16,8 @@ namespace ipufeed {
 // As Python's _ReadCall in sources/python_elements.py.
 struct ReadCall {
   enum Action : std::int32_t { kNext = 0, kClose = 1 };
-  enum Answer : std::int32_t { kElement = 0, kEnd = -1 };
+  // None of them is 0, which ctypes returns for a function that has raised.
+  enum Answer : std::int32_t { kElement = -1, kEnd = -2 };
 
   std::int64_t source;  // the dataset, by Python's number
   std::int64_t pass;    // one iteration over it; its first kNext opens it

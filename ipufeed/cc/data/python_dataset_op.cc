@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -161,7 +162,10 @@ class PythonDataset : public DatasetBase {
           data_(params.dataset->shapes_.size()) {}
 
     ~Iterator() override {
-      if (opened_) off_main([this] { call(ReadCall::kClose, nullptr, {}); });
+      if (!opened_) return;
+      std::optional<KeptError> kept;
+      if (holds_python()) kept.emplace();
+      off_main([this] { call(ReadCall::kClose, nullptr, {}); });
     }
 
     absl::Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* out,
@@ -177,6 +181,7 @@ class PythonDataset : public DatasetBase {
       *end = ended_ = answer == ReadCall::kEnd;
       if (ended_) return absl::OkStatus();
       if (answer == ReadCall::kElement) return copy(ctx, data_, out);
+      if (answer <= 0) answer = kUnknown;
       return absl::Status(static_cast<absl::StatusCode>(answer), message);
     }
 

@@ -1,8 +1,10 @@
 """A loader becomes a tf.data dataset, which feeds the device."""
 
 import dataclasses
+import gc
 import sys
 import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -56,14 +58,34 @@ def test_a_loader_as_a_dataset_has_its_elements():
 
 
 def test_the_time_in_the_loader_is_known():
-    """Of each element behind the first one of a pass, which takes a start-up."""
+    """Of each element behind the very first one, which takes a start-up."""
     kind, reading = kind_of(Loader(3)), Reading()
     dataset = as_dataset(kind, first_of(kind), reading)
     assert reading.seconds_each is None
 
     assert len(list(dataset.repeat(2))) == 6
-    assert reading.elements == 4
-    assert reading.seconds_each == reading.seconds / 4
+    assert reading.elements == 5
+    assert reading.seconds_each == reading.seconds / 5
+
+
+def test_the_time_in_the_loader_has_the_starts_of_later_passes():
+    """As the period of the dataset has them."""
+    clock = [0.0]
+
+    class Starting(Loader):
+        def __iter__(self):
+            clock[0] += 100.0
+            for element in super().__iter__():
+                clock[0] += 1.0
+                yield element
+
+    kind, reading = kind_of(Starting(3)), Reading()
+    first = next(iter(Loader(1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: clock[0])
+        assert len(list(as_dataset(kind, first, reading).repeat(2))) == 6
+
+    assert (reading.elements, reading.seconds) == (5, 105.0)
 
 
 def test_an_iterator_is_not_a_source_for_the_device():
@@ -87,9 +109,76 @@ def test_an_element_of_another_shape_is_named_with_what_to_change():
     next(elements)
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"element 1 \(from 0\) is float32 \(3, 2\).*\(4, 2\).*drop_last",
+        match=r"element 1 \(from 0\) has float32 \(3, 2\), .*\(4, 2\).*drop_last",
     ):
         next(elements)
+
+
+IMAGE, LABEL = np.zeros([2, 2], np.float32), np.zeros(2, np.int32)
+UNLIKE = {
+    "name": (
+        {"image": IMAGE, "labels": LABEL},
+        "nothing at ['label'], where the first one has int32 (2,); int32 (2,) at "
+        "['labels'], where the first one has nothing: a device takes elements of one "
+        "structure. Let the loader give the same arrays in each element.",
+    ),
+    "shape": (
+        {"image": IMAGE[1:], "label": LABEL[1:]},
+        "float32 (1, 2) at ['image'], where the first one has float32 (2, 2); int32 (1,) "
+        "at ['label'], where the first one has int32 (2,): a device takes elements of one "
+        "shape. Pad them, or leave a smaller last batch out (`drop_last=True` of a "
+        "DataLoader).",
+    ),
+    "dtype": (
+        {"image": IMAGE, "label": LABEL.astype(np.float32)},
+        "float32 (2,) at ['label'], where the first one has int32 (2,): a device takes "
+        "elements of one dtype and shape. Let the loader give the same arrays in each "
+        "element.",
+    ),
+    "many": (
+        tuple([IMAGE] * 5),
+        "nothing at ['image'], where the first one has float32 (2, 2); nothing at "
+        "['label'], where the first one has int32 (2,); float32 (2, 2) at [0], where the "
+        "first one has nothing; 4 more differences: a device",
+    ),
+    "class": ({"image": IMAGE, "label": {}}, "nothing at ['label'], where the first"),
+}
+
+
+@pytest.mark.parametrize(("other", "text"), UNLIKE.values(), ids=UNLIKE)
+def test_an_element_that_is_unlike_the_first_one_is_named_by_its_places(other, text):
+    class Changing(Loader):
+        def __iter__(self):
+            yield {"image": IMAGE, "label": LABEL}
+            yield other
+
+    loader = Changing(2)
+    reading, kind = Reading(), kind_of(loader)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(as_dataset(kind, first_of(kind), reading))
+
+    assert f"element 1 (from 0) has {text}" in reading.failures[0].message
+
+
+def test_what_the_end_of_a_pass_raises_is_not_the_loaders_failure(monkeypatch):
+    """Of one that is left before its end."""
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: raised.append(error))
+
+    class Closing(Loader):
+        def __iter__(self):
+            try:
+                yield from super().__iter__()
+            finally:
+                raise OSError("cannot be closed")
+
+    reading = Reading()
+    dataset = as_dataset(kind_of(Closing(9)), next(iter(Loader(1))), reading)
+    assert len(list(dataset.take(3))) == 3
+    gc.collect()
+
+    assert [each.exc_type for each in raised] == [OSError]
+    assert not reading.failures
 
 
 def test_strings_are_left_out_by_their_place():
@@ -123,7 +212,10 @@ def test_an_element_that_has_only_strings_is_refused():
         def __iter__(self):
             yield from ({"a": each} for each in self.elements)
 
-    for elements, words in ((["x"], "hold an array, got"), ([1, "x"], "is without an")):
+    for elements, words in (
+        (["x"], "hold an array, got"),
+        ([1, "x"], "has nothing at"),
+    ):
         loader = Words(1)
         loader.elements = elements
         with pytest.raises(
@@ -170,6 +262,7 @@ def test_arrays_of_other_values_are_refused_by_their_type(dtype, text):
         (tf.bfloat16.as_numpy_dtype, "float32"),
         (ml_dtypes.float8_e4m3fn, "float32"),
         (ml_dtypes.float8_e5m2, "float32"),
+        (np.longdouble, "float32"),
     ],
 )
 def test_numbers_become_those_that_a_feed_carries(dtype, carried):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipufeed.benchmark.loaders import element_arrays
 from ipufeed.benchmark.loaders.element_arrays import arrays_of, flat_reader
+from ipufeed.errors import UnsupportedElementError
 
 
 @dataclasses.dataclass
@@ -98,6 +99,16 @@ def test_arrays_are_those_of_the_way_for_any_element(first, element, is_alike):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("dtype", [">f4", ">i4", ">f2", ">i8", ">f8"])
+def test_arrays_are_in_the_byte_order_of_the_machine(dtype):
+    array = np.arange(5).astype(dtype)
+    (found,) = flat_reader(array)(array)
+
+    assert found.dtype.isnative
+    assert arrays_of(array, "element").dtype.isnative
+    assert found.tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("kind", [tuple, list])
 def test_arrays_in_dicts_and_lists_take_the_quick_way(kind, monkeypatch):
     def make():
@@ -130,3 +141,25 @@ def test_tensors_of_torch_have_the_arrays_of_the_way_for_any_element(dtype):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
     assert read(make(3, 3)) is None
+
+
+@pytest.mark.parametrize("kind", ["sparse", "sparse rows", "nested", "no memory"])
+def test_tensors_of_torch_without_an_array_are_refused_by_their_place(kind):
+    torch = pytest.importorskip("torch")
+    tensors = {
+        "sparse": lambda: torch.eye(2).to_sparse(),
+        "sparse rows": lambda: torch.eye(2).to_sparse_csr(),
+        "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        "no memory": lambda: torch.ones(2, device="meta"),
+    }
+    with pytest.raises(
+        UnsupportedElementError, match=r"element\['x'\] must be an array"
+    ):
+        arrays_of({"x": tensors[kind]()}, "element")
+
+
+def test_a_tensor_of_torch_with_a_sign_to_come_has_its_values():
+    torch = pytest.importorskip("torch")
+    found = arrays_of(torch.tensor([1 + 2j]).conj().imag, "element")
+
+    assert found.tolist() == [-2]

@@ -71,3 +71,13 @@ def test_a_worker_that_has_ended_is_a_possible_cause(error):
 
 def test_a_file_that_is_missing_is_not_a_worker_that_has_ended():
     assert "Perhaps" not in raised(lambda: os.stat("/nowhere"))
+
+
+def test_an_exception_whose_text_raises_has_its_class():
+    class TextlessError(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    failure = LoaderError(TextlessError())
+
+    assert (failure.kind, failure.message) == ("TextlessError", "")
