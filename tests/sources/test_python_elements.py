@@ -191,7 +191,7 @@ def test_an_exception_without_a_text_is_an_error_with_its_type():
 
 
 def test_a_callback_that_raises_gives_no_element(monkeypatch):
-    """It then returns 0, and has not said where the arrays are."""
+    """It then returns 0, and where the arrays are is not known."""
     monkeypatch.setattr("ipufeed.sources.python_elements._answer", None)
     monkeypatch.setattr("ipufeed.sources.python_elements._text_of", None)
     monkeypatch.setattr(sys, "unraisablehook", lambda raised: None)

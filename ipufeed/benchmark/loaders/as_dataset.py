@@ -190,8 +190,8 @@ def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
             "DataLoader)."
         )
     return UnsupportedElementError(
-        f"element {number} (from 0) has {'; '.join(texts) or 'another structure'}: a device "
-        f"takes elements of one {what}. {remedy}"
+        f"element {number} (from 0) has {'; '.join(texts) or 'another structure'}: a "
+        f"device takes elements of one {what}. {remedy}"
     )
 
 

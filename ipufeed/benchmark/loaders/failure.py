@@ -81,7 +81,7 @@ def place_of(error: BaseException) -> str:
     ]
     called = frames[ours[-1] + 1 :] if ours else list(frames)
     users = [frame for frame in called if not frame.filename.startswith(_PACKAGES)]
-    if "Traceback (most recent call last)" in str(error) and not users:
+    if "Traceback (most recent call last)" in _text_of(error) and not users:
         return ""
     found = users or called
     return f" ({found[-1].filename}:{found[-1].lineno})" if found else ""

@@ -74,24 +74,36 @@ class PythonThread {
   void* state_ = nullptr;
 };
 
-// Keeps the exception that Python is raising on this thread, which holds its lock,
-// while Python is called: a destructor may run as its stack is unwound.
+// Keeps the exception that Python is raising on this thread while Python is called: a
+// destructor may run as its stack is unwound. The thread may have Python's lock or not.
 class KeptError {
  public:
   KeptError() {
+    static const auto own =
+        python_function<void* (*)()>("PyGILState_GetThisThreadState");
     static const auto fetch =
         python_function<void (*)(void**, void**, void**)>("PyErr_Fetch");
-    fetch(&type_, &value_, &trace_);
+    if (own == nullptr || own() == nullptr || python_is_ending()) return;
+    locked([this] { fetch(&type_, &value_, &trace_); });
   }
   ~KeptError() {
     static const auto restore =
         python_function<void (*)(void*, void*, void*)>("PyErr_Restore");
-    restore(type_, value_, trace_);
+    if (type_ != nullptr) locked([this] { restore(type_, value_, trace_); });
   }
   KeptError(const KeptError&) = delete;
   KeptError& operator=(const KeptError&) = delete;
 
  private:
+  template <class Work>
+  static void locked(Work&& work) {
+    static const auto ensure = python_function<int (*)()>("PyGILState_Ensure");
+    static const auto release = python_function<void (*)(int)>("PyGILState_Release");
+    const int state = ensure();
+    work();
+    release(state);
+  }
+
   void* type_ = nullptr;
   void* value_ = nullptr;
   void* trace_ = nullptr;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -163,9 +162,10 @@ class PythonDataset : public DatasetBase {
 
     ~Iterator() override {
       if (!opened_) return;
-      std::optional<KeptError> kept;
-      if (holds_python()) kept.emplace();
-      off_main([this] { call(ReadCall::kClose, nullptr, {}); });
+      off_main([this] {
+        const KeptError kept;
+        call(ReadCall::kClose, nullptr, {});
+      });
     }
 
     absl::Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* out,

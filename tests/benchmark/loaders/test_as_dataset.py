@@ -114,52 +114,6 @@ def test_an_element_of_another_shape_is_named_with_what_to_change():
         next(elements)
 
 
-IMAGE, LABEL = np.zeros([2, 2], np.float32), np.zeros(2, np.int32)
-UNLIKE = {
-    "name": (
-        {"image": IMAGE, "labels": LABEL},
-        "nothing at ['label'], where the first one has int32 (2,); int32 (2,) at "
-        "['labels'], where the first one has nothing: a device takes elements of one "
-        "structure. Let the loader give the same arrays in each element.",
-    ),
-    "shape": (
-        {"image": IMAGE[1:], "label": LABEL[1:]},
-        "float32 (1, 2) at ['image'], where the first one has float32 (2, 2); int32 (1,) "
-        "at ['label'], where the first one has int32 (2,): a device takes elements of one "
-        "shape. Pad them, or leave a smaller last batch out (`drop_last=True` of a "
-        "DataLoader).",
-    ),
-    "dtype": (
-        {"image": IMAGE, "label": LABEL.astype(np.float32)},
-        "float32 (2,) at ['label'], where the first one has int32 (2,): a device takes "
-        "elements of one dtype and shape. Let the loader give the same arrays in each "
-        "element.",
-    ),
-    "many": (
-        tuple([IMAGE] * 5),
-        "nothing at ['image'], where the first one has float32 (2, 2); nothing at "
-        "['label'], where the first one has int32 (2,); float32 (2, 2) at [0], where the "
-        "first one has nothing; 4 more differences: a device",
-    ),
-    "class": ({"image": IMAGE, "label": {}}, "nothing at ['label'], where the first"),
-}
-
-
-@pytest.mark.parametrize(("other", "text"), UNLIKE.values(), ids=UNLIKE)
-def test_an_element_that_is_unlike_the_first_one_is_named_by_its_places(other, text):
-    class Changing(Loader):
-        def __iter__(self):
-            yield {"image": IMAGE, "label": LABEL}
-            yield other
-
-    loader = Changing(2)
-    reading, kind = Reading(), kind_of(loader)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        list(as_dataset(kind, first_of(kind), reading))
-
-    assert f"element 1 (from 0) has {text}" in reading.failures[0].message
-
-
 def test_what_the_end_of_a_pass_raises_is_not_the_loaders_failure(monkeypatch):
     """Of one that is left before its end."""
     raised = []
