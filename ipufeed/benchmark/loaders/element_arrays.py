@@ -89,8 +89,11 @@ def _leaf_of(leaf: Leaf, path: str, texts: list[str]) -> Array | None:
     if _is_text(leaf):
         texts.append(path)
         return None
+    got = text_of(leaf)
+    if hasattr(leaf, "layout"):  # a tensor of Torch: sparse, nested, without memory
+        got += f" ({leaf.layout} on {leaf.device})"
     raise UnsupportedElementError(
-        f"{path} must be an array of real numbers, got {text_of(leaf)}, which the device "
+        f"{path} must be an array of real numbers, got {got}, which the device "
         "does not take. Let the loader give arrays of numbers, or strings, which are left "
         "out."
     )

@@ -143,6 +143,7 @@ def test_tensors_of_torch_have_the_arrays_of_the_way_for_any_element(dtype):
     assert read(make(3, 3)) is None
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Torch's, of what is not stable yet
 @pytest.mark.parametrize("kind", ["sparse", "sparse rows", "nested", "no memory"])
 def test_tensors_of_torch_without_an_array_are_refused_by_their_place(kind):
     torch = pytest.importorskip("torch")
