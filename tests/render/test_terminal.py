@@ -3,6 +3,7 @@
 command --stderr--> a pseudo-terminal of N columns, or a pipe --> its lines
 """
 
+import contextlib
 import fcntl
 import importlib
 import io
@@ -46,7 +47,11 @@ class Terminal(io.TextIOWrapper):
         super().__init__(io.FileIO(slave, "w"), write_through=True)
 
     def shown(self):
-        found = os.read(self.master, 1 << 20)
+        self.close()  # a read gives what has come so far; the end comes behind all
+        found = b""
+        with contextlib.suppress(OSError):  # EIO, the end
+            while part := os.read(self.master, 1 << 20):
+                found += part
         os.close(self.master)
         return found.decode().replace("\r\n", "\n")
 
