@@ -5,20 +5,10 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.python.util import nest
 
+from ipufeed.benchmark.loaders.element_arrays import CARRIED
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.queues.structure import FEED_DTYPES, check_spec
 from ipufeed.tf_types import Shape, Spec, TensorSpec
-
-# A dtype that feeds do not carry -> the dtype to cast it to.
-CASTS = {
-    "int64": "int32",
-    "uint32": "int32",
-    "uint64": "int32",
-    "int16": "int32",
-    "uint16": "int32",
-    "float64": "float32",
-    "bfloat16": "float32",
-}
 
 
 def check_feedable(spec: Spec) -> list[TensorSpec]:
@@ -88,7 +78,7 @@ def _cast_edit(spec: Spec) -> str:
     """Returns the `.map` that casts the components that must be cast."""
 
     def cast(value: str, component: TensorSpec) -> str:
-        target = CASTS.get(component.dtype.name)
+        target = CARRIED.get(component.dtype.name)
         return value if target is None else f"tf.cast({value}, tf.{target})"
 
     if isinstance(spec, tf.TensorSpec):
@@ -99,7 +89,7 @@ def _cast_edit(spec: Spec) -> str:
         changed = ", ".join(
             f"{key!r}: " + cast(f"x[{key!r}]", component)
             for key, component in spec.items()
-            if component.dtype.name in CASTS
+            if component.dtype.name in CARRIED
         )
         return f".map(lambda x: {{**x, {changed}}})"
     if (

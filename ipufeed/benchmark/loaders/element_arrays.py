@@ -24,6 +24,7 @@ from ipufeed.benchmark.loaders.leaves import (
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.tf_types import Nest
 
+# A dtype that feeds do not carry -> the dtype in which its numbers are fed.
 CARRIED = {
     "int64": "int32",
     "uint32": "int32",
@@ -131,7 +132,7 @@ def _of_torch(leaf: Leaf) -> Array | None:
             return np.asarray(tensor.numpy())
         except TypeError:  # bfloat16, which NumPy does not know
             return np.asarray(tensor.float().numpy())
-    except (TypeError, RuntimeError, NotImplementedError):
+    except (TypeError, RuntimeError):
         return None
 
 

@@ -30,8 +30,8 @@ inline bool python_is_ending() {
 }
 
 // Keeps Python's state of a thread that is not Python's own, from its first call of
-// Python to its end. Without it Python makes one for each call, and deletes it: 15 us
-// of a call of 16.
+// Python to its end. Without it Python makes one for each call, and deletes it, which
+// takes most of the time of a call.
 class PythonThread {
  public:
   // Before a call of Python, without its lock. Any thread.

@@ -65,7 +65,7 @@ def test_the_time_in_the_loader_is_known():
 
     assert len(list(dataset.repeat(2))) == 6
     assert reading.elements == 5
-    assert reading.seconds_each == reading.seconds / 5
+    assert reading.seconds_each > 0
 
 
 def test_the_time_in_the_loader_has_the_starts_of_later_passes():
@@ -85,7 +85,8 @@ def test_the_time_in_the_loader_has_the_starts_of_later_passes():
         patch.setattr(time, "monotonic", lambda: clock[0])
         assert len(list(as_dataset(kind, first, reading).repeat(2))) == 6
 
-    assert (reading.elements, reading.seconds) == (5, 105.0)
+    assert (reading.elements, reading.seconds) == (5, 105.0)  # of the clock above
+    assert reading.seconds_each == 21.0
 
 
 def test_an_iterator_is_not_a_source_for_the_device():
