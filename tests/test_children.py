@@ -8,11 +8,10 @@ import sys
 
 import children
 import pytest
-from helpers import ROOT
+from helpers import DEADLOCK_S, ROOT
 
 pytestmark = pytest.mark.process
 
-LIMIT_S = 120.0  # only a hang gets there
 
 PROGRAM = """
 import json, os, signal, sys, threading
@@ -34,7 +33,7 @@ print(json.dumps({
 
 def both(*arguments, **options):
     """What a forked and a new process have done."""
-    given = {"capture_output": True, "text": True, "timeout": LIMIT_S, **options}
+    given = {"capture_output": True, "text": True, "timeout": DEADLOCK_S, **options}
     command = [sys.executable, *map(str, arguments)]
     return children.run(command, **given), subprocess.run(command, check=False, **given)
 
@@ -88,7 +87,7 @@ def test_a_folder_that_may_hide_tensorflow_starts_an_interpreter(tmp_path):
         [sys.executable, "-c", "import tensorflow"],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
 
@@ -131,7 +130,7 @@ def test_it_is_the_child_of_the_test_and_can_be_signalled():
         assert int(process.stdout.readline()) == os.getpid()
         assert process.poll() is None
         process.kill()
-        assert process.wait(LIMIT_S) == -signal.SIGKILL
+        assert process.wait(DEADLOCK_S) == -signal.SIGKILL
 
 
 def test_the_interpreters_flags_are_those_of_a_new_process():
@@ -146,7 +145,7 @@ def test_the_interpreters_flags_are_those_of_a_new_process():
         ],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
     )
 
     assert (done.returncode, done.stdout) == (0, "False\n")

@@ -7,12 +7,11 @@ import sys
 import time
 
 import pytest
-from helpers import ROOT
+from helpers import DEADLOCK_S, ROOT
 
 pytestmark = pytest.mark.process
 
 COMMAND = [sys.executable, str(ROOT / "tools" / "side_by_side.py")]
-LIMIT_S = 120.0  # only a hang gets there
 # Waits for a file that the other stage makes.
 MEETS = "touch {own}; until [ -e {other} ]; do sleep 0.01; done; echo {own} has met"
 WAITS = "echo $$ > pid; sleep 1000"
@@ -23,7 +22,7 @@ def run(folder, *stages):
         [*COMMAND, *stages],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
         cwd=folder,
     )
@@ -31,7 +30,7 @@ def run(folder, *stages):
 
 def appears(path):
     """The number that a file holds, once it is there."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + DEADLOCK_S
     while not (path.exists() and path.read_text().strip()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -40,7 +39,7 @@ def appears(path):
 
 def is_gone(pid):
     """Whether a process has ended, or is about to."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + DEADLOCK_S
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
         time.sleep(0.01)
     return not os.path.exists(f"/proc/{pid}")
@@ -82,7 +81,7 @@ def test_a_signal_ends_all_stages(tmp_path, number):
             pid = appears(tmp_path / "pid")
             process.send_signal(number)
 
-            assert process.wait(LIMIT_S) == 128 + number
+            assert process.wait(DEADLOCK_S) == 128 + number
         finally:
             process.kill()  # after a failure it would wait for its stage
     assert is_gone(pid)

@@ -9,10 +9,9 @@ import subprocess
 
 import pytest
 import tensorflow as tf
-from helpers import ROOT, run_python
+from helpers import DEADLOCK_S, ROOT, run_python
 from tensorflow.compiler.xla.service import hlo_pb2
 
-COMPILE_LIMIT_S = 240.0  # only a hang gets there
 TRIPS = 7
 
 
@@ -38,7 +37,7 @@ def ops(tmp_path_factory):
             *("-l:libtensorflow_cc.so.2", "-o", str(library)),
         ],
         check=True,
-        timeout=COMPILE_LIMIT_S,
+        timeout=DEADLOCK_S,
     )
     return tf.load_op_library(str(library))
 

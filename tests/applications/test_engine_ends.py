@@ -7,7 +7,7 @@ import threading
 import pytest
 import tensorflow as tf
 from embedded_programs import compiled, configure, ones
-from helpers import ROOT, run_python
+from helpers import DEADLOCK_S, ROOT, run_python
 
 from ipufeed import ending
 from ipufeed.applications.exporting import export_single_step
@@ -17,7 +17,6 @@ from ipufeed.process_state import STATE
 from ipufeed.queues import IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system", "engines_end")
-LIMIT_S = 120.0  # only a hang gets there
 
 
 @pytest.fixture
@@ -31,11 +30,10 @@ def in_time(function):
     found = []
     thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
     thread.start()
-    thread.join(LIMIT_S)
+    thread.join(DEADLOCK_S)
     return found[0] if found else None
 
 
-@pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("mode", ["all", "next"])
 def test_readers_of_other_queues_do_not_wait_for_an_engine(tmp_path, mode):
     """The engine's program runs until it is stopped; the queue's own has ended.
@@ -140,7 +138,7 @@ def test_a_served_model_is_called_in_a_program_that_only_loads_it(tmp_path):
         [sys.executable, "-m", "ipufeed.run", str(program), str(tmp_path / "model")],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         cwd=ROOT,
         check=False,
     )

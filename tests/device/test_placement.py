@@ -10,6 +10,7 @@ from contextlib import nullcontext
 import children
 import pytest
 import tensorflow as tf
+from helpers import DEADLOCK_S
 
 from ipufeed.device import queue_hooks
 from ipufeed.device.config.config import IPUConfig
@@ -345,7 +346,7 @@ def test_the_first_error_of_a_version_1_program_names_the_variables_of_the_host(
         [sys.executable, "-c", IN_TWO_PLACES],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLOCK_S,
     )
 
     assert (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import styles
 import tensorflow as tf
-from helpers import run_python
+from helpers import DEADLOCK_S, run_python
 from seeded_programs import configure, different, raw_seed, seed_of
 from tensorflow.python.eager import context
 
@@ -249,7 +249,7 @@ def test_another_process_draws_the_same_from_a_cached_program_too(
             [sys.executable, "-c", PROGRAM, before],
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=DEADLOCK_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr

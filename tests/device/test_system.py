@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from configured import attach_lines, configured
-from helpers import run_python
+from helpers import DEADLOCK_S, run_python
 
 from ipufeed.device.config.config import DeviceConnectionType
 from ipufeed.device.system import system
@@ -17,8 +17,6 @@ from ipufeed.device.system.state import SYSTEM
 from ipufeed.errors import ConfigError, DeviceOrdinalError, PoplarFlagsError
 
 pytestmark = pytest.mark.usefixtures("clean_system")
-
-DEADLOCK_S = 180.0
 
 
 # ---- Attaching

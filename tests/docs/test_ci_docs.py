@@ -12,11 +12,10 @@ import subprocess
 import sys
 
 import pytest
-from helpers import ROOT
+from helpers import DEADLOCK_S, ROOT
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
-LIMIT_S = 240.0
 SAID = {
     "held": (0, "the feed is as fast as on main, or faster"),
     "slower": (1, "the feed is slower than on main"),
@@ -55,7 +54,7 @@ def run(folder, branch):
         ["bash", "-c", recipe()],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=2 * DEADLOCK_S,
         check=False,
         cwd=folder,
         env={

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import children
+from helpers import DEADLOCK_S
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "ipu"
 FILES = {path.stem: path for path in sorted(PROGRAMS.glob("*/*.py"))}
-LIMIT_S = 240.0  # for a process; only a hang gets there
 
 
 def execute(name, folder):
@@ -20,7 +20,7 @@ def execute(name, folder):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder), "TF_POPLAR_FLAGS": ""},

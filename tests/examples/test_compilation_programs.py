@@ -16,11 +16,11 @@ import sys
 
 import children
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
 PROGRAMS = pathlib.Path(__file__).parents[2] / "examples" / "ipu" / "compiling"
-LIMIT_S = 240.0  # for a process; only a hang gets there
 
 CHAINS = [
     [("recompilation", "--caching"), ("recompilation", "CACHING=1")],
@@ -50,7 +50,7 @@ def execute(name, switches, folder):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,  # one stream: what comes before what is a promise
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
         cwd=folder,
         env={**clean, **variables, "PYTHONUNBUFFERED": "1"},

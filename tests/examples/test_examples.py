@@ -12,12 +12,12 @@ import sys
 
 import children
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = pytest.mark.long
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-LIMIT_S = 240.0
 
 NUMBERS = """
     hour weekday passengers distance speed minutes fare tolls temperature rain
@@ -76,7 +76,7 @@ def runs(tmp_path_factory):
             command(name, "--seconds", "1.5"),
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=DEADLOCK_S,
             check=False,
             cwd=top,
             env=environment(folder),

@@ -11,10 +11,9 @@ import tempfile
 
 import children
 import pytest
-from helpers import ROOT
+from helpers import DEADLOCK_S, ROOT
 
 FOLDER = ROOT / "examples" / "loaders"
-LIMIT_S = 240.0
 # The package, the kind, and what an element is.
 EXAMPLES = {
     "generator": ("numpy", "generator", 64),
@@ -45,7 +44,7 @@ def test_an_example_is_measured(name):
             capture_output=True,
             text=True,
             check=False,
-            timeout=LIMIT_S,
+            timeout=DEADLOCK_S,
             cwd=folder,
             env={**os.environ, "TMPDIR": folder},
         )

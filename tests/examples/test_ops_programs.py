@@ -6,12 +6,11 @@ import sys
 
 import children
 import pytest
-from helpers import ROOT
+from helpers import DEADLOCK_S, ROOT
 
 pytestmark = pytest.mark.long
 
 PROGRAMS = sorted((ROOT / "examples" / "ops").glob("*.py"))
-LIMIT_S = 240.0  # for a process; only a hang gets there
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def runs(tmp_path_factory):
             [sys.executable, "-m", "ipufeed.run", str(path)],
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=DEADLOCK_S,
             check=False,
             cwd=folder,
             env={**os.environ, "TMPDIR": str(folder), "TF_POPLAR_FLAGS": ""},

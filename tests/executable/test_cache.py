@@ -15,6 +15,7 @@ import threading
 import time
 
 import pytest
+from helpers import DEADLOCK_S
 
 from ipufeed.errors import DamagedFileError, IpufeedError
 from ipufeed.executable import explain
@@ -295,7 +296,7 @@ def test_ten_processes_that_race_compile_once(tmp_path):
     ]
     for process in processes:
         process.start()
-    outcomes = [results.get(timeout=240) for _ in processes for _ in folders]
+    outcomes = [results.get(timeout=DEADLOCK_S) for _ in processes for _ in folders]
     for process in processes:
         process.join()
 

@@ -9,7 +9,7 @@ import sys
 
 import children
 import pytest
-from helpers import ROOT
+from helpers import DEADLOCK_S, ROOT
 from program_loops import configured, loop, stats, unique
 
 from ipufeed.device.config.enums import DeviceConnectionType
@@ -169,7 +169,7 @@ def start(folder, *, seed=None, extra=0, ordinal=0, moved=""):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=DEADLOCK_S)
     assert process.returncode == 0, err
     return tuple(map(int, out.split())), err
 
@@ -231,7 +231,7 @@ def test_ctrl_c_while_a_program_is_compiled_is_raised_and_leaves_nothing(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=DEADLOCK_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

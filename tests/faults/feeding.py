@@ -5,13 +5,13 @@ import threading
 import time
 
 import tensorflow as tf
+from helpers import DEADLOCK_S
 
 from ipufeed import _native
 from ipufeed.device.program import loops
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 IPU = "/device:IPU:0"
-LIMIT_S = 180.0  # only a hang gets there
 
 
 def numbers(n=1_000_000):
@@ -23,7 +23,7 @@ def silent(release):
     """A dataset that gives nothing until the event is set, then 0.0, 1.0, ..."""
 
     def wait(value):
-        release.wait(LIMIT_S)
+        release.wait(DEADLOCK_S)
         return value
 
     def give(i):
@@ -86,14 +86,14 @@ class InThread:
             self.error = error
 
     def end(self):
-        self.thread.join(LIMIT_S)
+        self.thread.join(DEADLOCK_S)
         assert not self.thread.is_alive(), "it hangs"
         return self.error
 
 
 def until(condition):
     """Waits until it holds."""
-    end = time.monotonic() + LIMIT_S
+    end = time.monotonic() + DEADLOCK_S
     while not condition():
         assert time.monotonic() < end, "it never came"
         time.sleep(0.002)

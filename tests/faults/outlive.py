@@ -17,8 +17,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 
 import tensorflow as tf
-from feeding import LIMIT_S, numbers, until
-from helpers import live_feeders
+from feeding import numbers, until
+from helpers import DEADLOCK_S, live_feeders
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
 from ipufeed import _native
@@ -31,7 +31,7 @@ def waiting(entered, go):
 
     def wait(value):
         entered.set()
-        go.wait(LIMIT_S)
+        go.wait(DEADLOCK_S)
         return value
 
     def call(value):
@@ -70,7 +70,7 @@ def a_dataset_read_by_another(parallel):
             each.read_ahead()
     inner = iterator._iterators[0]._iterator
     alive = inner._multi_device_iterator_resource
-    assert entered.wait(LIMIT_S)
+    assert entered.wait(DEADLOCK_S)
     del iterator, inner
     gc.collect()
     until(lambda: live_feeders() <= before)
@@ -97,7 +97,7 @@ def a_session_closed_under_a_function():
                 session.run(tf.compat.v1.tables_initializer())
                 session.run(queue.initializer)
                 queue.read_ahead()
-                assert entered.wait(LIMIT_S)
+                assert entered.wait(DEADLOCK_S)
         del session
         churn = [tf.zeros([i]) for i in range(300)]
         go.set()
@@ -204,7 +204,7 @@ def stuck_feeders():
         _ = queue.initializer
         queue.read_ahead()
     for entered in all_entered:
-        assert entered.wait(LIMIT_S)
+        assert entered.wait(DEADLOCK_S)
     start = time.monotonic()
     _native.entry().ipufeed_stop_all(3_000_000_000)
     assert time.monotonic() - start < 30.0  # one after another: 60 s

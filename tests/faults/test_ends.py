@@ -9,11 +9,11 @@ import sys
 
 import children
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
 HERE = pathlib.Path(__file__).parent
-LIMIT_S = 240.0  # only a hang gets there
 
 # (case, exit code): with an exception that is not caught, or with sys.exit.
 ENDS = [
@@ -45,7 +45,7 @@ def play(end):
         ],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
     )
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import children
 import pytest
 from entry_point_cases import CASES, WRONG
+from helpers import DEADLOCK_S
 
 from ipufeed import _native
 
-LIMIT_S = 300.0  # only a hang gets there
 SCRIPT = Path(__file__).with_name("entry_point_cases.py")
 
 
@@ -35,7 +35,7 @@ def answers():
         capture_output=True,
         text=True,
         check=False,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
     )
     lines = [json.loads(each) for each in done.stdout.splitlines()]
     begun = [line["begins"] for line in lines if "begins" in line]

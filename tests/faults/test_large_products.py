@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = pytest.mark.process
 
@@ -34,7 +35,7 @@ def test_the_sum_over_products_of_large_matrices_is_compiled():
         [sys.executable, "-c", "import ipufeed\n" + PROGRAM],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=DEADLOCK_S,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

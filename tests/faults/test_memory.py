@@ -11,8 +11,8 @@ import weakref
 import numpy as np
 import pytest
 import tensorflow as tf
-from feeding import LIMIT_S, InThread, feeding, numbers, stop_programs, until
-from helpers import live_feeders, rss_bytes
+from feeding import InThread, feeding, numbers, stop_programs, until
+from helpers import DEADLOCK_S, live_feeders, rss_bytes
 
 from ipufeed.device.program import loops
 from ipufeed.process_state import STATE
@@ -41,7 +41,7 @@ def test_a_slow_reader_meets_a_bound():
             before = rss_bytes()
             run = InThread(feeds.run, 990)
             most = 0
-            stream = feeds.outfeed.stream(timeout_s=LIMIT_S)
+            stream = feeds.outfeed.stream(timeout_s=DEADLOCK_S)
             for number, result in zip(range(5, 995), stream, strict=False):
                 assert result[3, 7] == number
                 most = max(most, rss_bytes())

@@ -8,10 +8,10 @@ import sys
 
 import children
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = pytest.mark.process
 
-LIMIT_S = 120.0  # only a hang gets there
 PROGRAM = """
 import atexit, threading
 
@@ -51,7 +51,7 @@ def test_a_thread_that_polls_leaves_at_the_exit(call):
         [sys.executable, "-c", PROGRAM.replace("CALL", call)],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
     )
     assert done.returncode == 0, done.stderr
     assert "has left: True" in done.stdout
@@ -77,7 +77,10 @@ def test_a_thread_that_traces_leaves_at_the_exit(body):
     before, _, after = PROGRAM.partition("def poll():")
     program = before + TRACES.replace("BODY", body) + after[after.index("\nthread =") :]
     done = children.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=DEADLOCK_S,
     )
     assert done.returncode == 0, done.stderr
     assert "has left: True" in done.stdout

@@ -10,11 +10,11 @@ import sys
 
 import children
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = pytest.mark.process
 
 HERE = pathlib.Path(__file__).parent
-LIMIT_S = 240.0  # only a hang gets there
 
 # Case -> exit code.
 CASES = {
@@ -46,7 +46,7 @@ def play(case):
         [sys.executable, str(HERE / "cases.py"), case],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
     )
 

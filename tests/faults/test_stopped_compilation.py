@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -105,7 +106,7 @@ def run(script, *arguments, sorts=100, **environment):
         [sys.executable, "-c", PROGRAM.format(sorts=sorts) + script, *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=DEADLOCK_S,
         check=False,
         env={**os.environ, **environment},
     )

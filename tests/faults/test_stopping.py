@@ -9,13 +9,13 @@ import threading
 import time
 
 import children
+import helpers
 import numpy as np
 import pytest
 import seeds
 import tensorflow as tf
 from feeding import (
     IPU,
-    LIMIT_S,
     Feeding,
     InThread,
     feeding,
@@ -24,7 +24,7 @@ from feeding import (
     stop_programs,
     until,
 )
-from helpers import live_feeders, threads
+from helpers import DEADLOCK_S, live_feeders, threads
 
 from ipufeed import _native
 from ipufeed.device.program import compiler, loops
@@ -134,7 +134,11 @@ def test_a_time_out_of_a_stream_loses_nothing(release):
             with pytest.raises(tf.errors.DeadlineExceededError, match="got no result"):
                 next(feeds.outfeed.stream(timeout_s=timeout_s))
         release.set()
-        assert [float(x) for x in feeds.outfeed.stream(timeout_s=LIMIT_S)] == [0, 1, 2]
+        assert [float(x) for x in feeds.outfeed.stream(timeout_s=DEADLOCK_S)] == [
+            0,
+            1,
+            2,
+        ]
         assert run.end() is None
 
 
@@ -251,7 +255,7 @@ def test_a_circle_of_waits_is_named_and_can_be_stopped(capfd):
 
     def generate():
         yield np.float32(0)
-        results = outfeed.stream(timeout_s=LIMIT_S)
+        results = outfeed.stream(timeout_s=DEADLOCK_S)
         next(results)
         yield next(results).numpy()
 
@@ -341,7 +345,8 @@ def test_a_script_runs_on_one_cpu():
     """Row 49: no thread spins for what only the other thread on the CPU could give."""
     cpu = min(os.sched_getaffinity(0))
     code = (
-        f"import os; os.sched_setaffinity(0, [{cpu}])\n"
+        f"import os, sys; os.sched_setaffinity(0, [{cpu}])\n"
+        f"sys.path.append({os.path.dirname(helpers.__file__)!r})\n"
         "from feeding import feeding, numbers\n"
         "with feeding(numbers()) as feeds:\n"
         "    feeds.run(20000)\n"
@@ -351,7 +356,7 @@ def test_a_script_runs_on_one_cpu():
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=2 * LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
         cwd=os.path.dirname(__file__),
     )

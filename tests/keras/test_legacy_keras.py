@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from helpers import DEADLOCK_S
 
 import ipufeed.keras as ipu_keras
 from ipufeed.device.program.strategy import IPUStrategy
@@ -336,7 +337,7 @@ def test_a_program_of_legacy_keras(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=DEADLOCK_S,
     )
     assert done.returncode == 0, done.stderr
     (mine, stock), name, same, keras3, epochs = json.loads(done.stdout.splitlines()[-1])

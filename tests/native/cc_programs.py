@@ -10,11 +10,10 @@ import subprocess
 import time
 
 import pytest
+from helpers import DEADLOCK_S
 
 CC = pathlib.Path(__file__).parents[1] / "cc"
 HEADERS = pathlib.Path(__file__).parents[2] / "ipufeed" / "cc"
-COMPILE_LIMIT_S = 240.0
-RUN_LIMIT_S = 240.0  # beyond the programs' own watchdog: only a hang of it gets there
 STANDIN = CC / "standin"
 STANDIN_PROGRAMS = (
     "infeed_test",
@@ -204,7 +203,7 @@ def mutants(flags, *planted):
 def run_compiler(*arguments):
     command = ["g++", *COMMON, *map(str, arguments)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False
+        command, capture_output=True, text=True, timeout=DEADLOCK_S, check=False
     )
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
 
@@ -244,7 +243,7 @@ def run_limited(command):
         command,
         capture_output=True,
         text=True,
-        timeout=RUN_LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
         env=os.environ | SANITIZER_OPTIONS,
     )

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 
 import pytest
+from helpers import DEADLOCK_S
 
 MODELS = pathlib.Path(__file__).parents[1] / "models"
-LIMIT_S = 240.0
 DEPTH = 100_000  # the deepest search needs about 700 steps
 
 SAFETY = ("-DSAFETY", "-DNOCLAIM"), ()
@@ -51,7 +51,7 @@ def verify(folder, model, mode, *macros, optimisation="-O0"):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=LIMIT_S,
+            timeout=DEADLOCK_S,
             check=False,
         )
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"

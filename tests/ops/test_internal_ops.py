@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import styles
 import tensorflow as tf
+from helpers import DEADLOCK_S
 
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.program.loops import repeat
@@ -19,7 +20,6 @@ from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = pytest.mark.usefixtures("clean_system")
 v1 = tf.compat.v1
-LIMIT_S = 180.0  # only a hang gets there
 
 
 def configure(ipus, recompute=False):
@@ -71,14 +71,14 @@ def test_a_delay_lasts_as_long_as_its_program():
 
     thread = threading.Thread(target=IPUStrategy().run, args=[program])
     thread.start()
-    results = iter(outfeed.stream(timeout_s=LIMIT_S))
+    results = iter(outfeed.stream(timeout_s=DEADLOCK_S))
     source.enqueue(1.0)
     found = [float(next(results))]
     with ipu_scope("/device:IPU:1"):
         for number in range(12):
             fifo(tf.constant(100.0 + number), 1)
     source.enqueue_many([[2.0, 3.0]])
-    thread.join(LIMIT_S)
+    thread.join(DEADLOCK_S)
     found += [float(each) for each in results]
 
     assert found == [0.0, 1.0, 2.0]

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import tensorflow as tf
+from helpers import DEADLOCK_S
 from replicated import configure
 
 from ipufeed import _native
@@ -19,7 +20,6 @@ from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
 
 pytestmark = pytest.mark.usefixtures("clean_system", "programs_end")
-LIMIT_S = 180.0  # only a hang gets there
 SETS = 16  # IpuLease::kSets
 
 
@@ -58,7 +58,7 @@ class Waiting:
         self.source.enqueue_many([list(values)])
 
     def end(self):
-        self.thread.join(LIMIT_S)
+        self.thread.join(DEADLOCK_S)
         assert not self.thread.is_alive()
         return self.outfeed.dequeue().numpy().reshape(-1).tolist()
 
@@ -112,7 +112,7 @@ def test_one_program_more_waits_and_logs_it(capfd, ends):
         return
     _native.entry().ipufeed_stop_programs(b"enough")
     for each in programs:
-        each.thread.join(LIMIT_S)
+        each.thread.join(DEADLOCK_S)
         assert isinstance(each.error, tf.errors.CancelledError)
         assert "enough" in str(each.error)
 
@@ -132,7 +132,7 @@ def test_a_pipeline_keeps_its_ipus():
     configure(2)
     program = Waiting(repeated)
     program.give(0.0, 1.0)
-    for _, result in zip(range(2), program.outfeed.stream(LIMIT_S), strict=False):
+    for _, result in zip(range(2), program.outfeed.stream(DEADLOCK_S), strict=False):
         assert result.numpy() in (10.0, 20.0)
     configure(1)
     program.give(2.0, 3.0, 4.0, 5.0)
@@ -154,7 +154,7 @@ def test_a_pipeline_outlives_configurations():
     change(False)
     first = Waiting(repeated)
     first.give(0.0, 1.0)
-    for _, result in zip(range(2), first.outfeed.stream(LIMIT_S), strict=False):
+    for _, result in zip(range(2), first.outfeed.stream(DEADLOCK_S), strict=False):
         assert result.numpy() in (10.0, 20.0)
     change(True)
     change(False)
@@ -199,7 +199,7 @@ def test_runs_of_a_session_do_not_wait_for_each_other():
             for number in reversed(range(len(sources))):
                 for _ in range(2):
                     sources[number].put(float(number))
-                threads[number].join(LIMIT_S)
+                threads[number].join(DEADLOCK_S)
                 assert not threads[number].is_alive()
                 sums = session.run(results[number]).reshape(-1).tolist()
                 assert sums == [2.0 * number] * 2
@@ -207,4 +207,4 @@ def test_runs_of_a_session_do_not_wait_for_each_other():
             for source in sources:
                 source.put(None)
             for thread in threads:
-                thread.join(LIMIT_S)
+                thread.join(DEADLOCK_S)

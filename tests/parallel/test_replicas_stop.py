@@ -8,6 +8,7 @@ import pytest
 import styles
 import tensorflow as tf
 from dependence import check_chained, compiled_modules
+from helpers import DEADLOCK_S
 from replica_programs import numbers, v1
 from replicated import configure, on, run_loop
 
@@ -22,7 +23,6 @@ from ipufeed.queues import (
 )
 
 pytestmark = pytest.mark.usefixtures("clean_system")
-LIMIT_S = 180.0  # only a hang gets there
 
 
 class InThread:
@@ -40,14 +40,14 @@ class InThread:
             self.error = error
 
     def end(self):
-        self.thread.join(LIMIT_S)
+        self.thread.join(DEADLOCK_S)
         assert not self.thread.is_alive()
         return self.error
 
 
 def until(condition):
     """Waits for it."""
-    end = time.monotonic() + LIMIT_S
+    end = time.monotonic() + DEADLOCK_S
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -58,7 +58,7 @@ def until_opened(gate, count):
 
     def wait(n):
         if n >= count:
-            gate.wait(LIMIT_S)
+            gate.wait(DEADLOCK_S)
         return np.float32(n)
 
     return tf.data.Dataset.range(100).map(

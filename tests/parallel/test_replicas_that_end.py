@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import seeds
 import tensorflow as tf
+from helpers import DEADLOCK_S
 from replicated import configure
 
 from ipufeed.device.program import clock, loops
@@ -25,7 +26,6 @@ from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 
-DEADLOCK_S = 180.0  # with the time that compiling takes; only a hang gets there
 v1 = tf.compat.v1
 
 

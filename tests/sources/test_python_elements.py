@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import DEADLOCK_S
 
 from ipufeed.sources.python_elements import python_elements
 
@@ -272,7 +273,7 @@ def test_a_process_ends_while_datasets_read(work):
         [sys.executable, "-c", textwrap.dedent(END.format(work=work))],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLOCK_S,
     )
 
     assert "ends" in ended.stdout, ended.stderr

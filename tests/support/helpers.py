@@ -21,10 +21,10 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Far above any healthy run, also on a machine that stands still for two minutes: only a
-# hang gets there.
-DEADLOCK_S = 180.0
-CLUSTER_S = 240.0  # likewise, for processes that wait for each other
+# The limit of every wait for a thread, a process or a compiler: far above any healthy
+# run, also on a machine that stands still for minutes, and below pytest's own, which ends
+# the whole worker. Only a hang gets there.
+DEADLOCK_S = 400.0
 STACKS_S = 2.0  # for a process that is stuck to print where its threads are
 
 
@@ -136,7 +136,7 @@ def run_cluster(program: str, *arguments: str) -> list[tuple[int, dict[str, Any]
     with concurrent.futures.ThreadPoolExecutor(len(started)) as pool:
         outputs = [pool.submit(each.communicate) for each in started]
         try:
-            late = concurrent.futures.wait(outputs, CLUSTER_S).not_done
+            late = concurrent.futures.wait(outputs, DEADLOCK_S).not_done
             if late:
                 for each in started:
                     each.send_signal(signal.SIGUSR1)

@@ -19,9 +19,8 @@ import threading
 import time
 
 import children
-from helpers import module_runs
+from helpers import DEADLOCK_S, module_runs
 
-LIMIT_S = 240.0  # for a process; only a hang gets there
 INTERRUPT_LIMIT_S = 20.0  # after Ctrl-C; the generators of the files sleep 30 s
 READY = "ready for ctrl-c"
 # The beginning of files that register what runs at the exit.
@@ -91,7 +90,7 @@ def execute(case, folder):
             "PYTHONDONTWRITEBYTECODE": "1",
         },
     )
-    watchdog = threading.Timer(LIMIT_S, process.kill)
+    watchdog = threading.Timer(DEADLOCK_S, process.kill)
     watchdog.start()
     with process:
         stderr, interrupted = "", 0.0

@@ -11,7 +11,8 @@ import time
 
 import children
 import pytest
-from command_cases import EXIT_FILE, INTERRUPT_LIMIT_S, LIMIT_S, READY, command_cases
+from command_cases import EXIT_FILE, INTERRUPT_LIMIT_S, READY, command_cases
+from helpers import DEADLOCK_S
 
 # The first test waits for all cases.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
@@ -188,7 +189,7 @@ def test_a_signal_while_tensorflow_is_imported_is_one_like_any_other(
         [sys.executable, "-m", "ipufeed.benchmark", str(tmp_path / "dataset.py")],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
         env={
             **os.environ,
@@ -253,7 +254,7 @@ def test_a_process_that_a_file_forks_can_be_terminated(runs):
 
 def wait_for_thread(process, name):
     """Waits until a process has a thread with that in its name."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + DEADLOCK_S
     while time.monotonic() < deadline:
         for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
             with contextlib.suppress(OSError):  # it has ended
@@ -286,7 +287,7 @@ def test_a_second_ctrl_c_does_not_lose_the_result(tmp_path, apart_s):
         process.send_signal(signal.SIGINT)
         time.sleep(apart_s)
         process.send_signal(signal.SIGINT)
-        stdout, _ = process.communicate(timeout=LIMIT_S)
+        stdout, _ = process.communicate(timeout=DEADLOCK_S)
 
     assert process.returncode == 130, kept.read_text()
     assert "Traceback" not in kept.read_text()

@@ -5,7 +5,8 @@ import sys
 
 import children
 import pytest
-from command_cases import LIMIT_S, command_cases
+from command_cases import command_cases
+from helpers import DEADLOCK_S
 
 # The first test waits for all cases.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
@@ -134,7 +135,7 @@ def test_help_does_not_import_tensorflow():
         [sys.executable, "-X", "importtime", "-m", "ipufeed.benchmark", "--help"],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=True,
     )
 
@@ -161,7 +162,7 @@ def test_a_stream_that_was_closed_is_not_a_failure(tmp_path, closed):
     )
 
     done = children.run(
-        command, shell=True, capture_output=True, timeout=LIMIT_S, check=False
+        command, shell=True, capture_output=True, timeout=DEADLOCK_S, check=False
     )
 
     assert done.returncode == 0, done.stderr

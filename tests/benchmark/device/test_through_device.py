@@ -16,14 +16,13 @@ import threading
 import children
 import pytest
 import tensorflow as tf
-from helpers import module_runs
+from helpers import DEADLOCK_S, module_runs
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device.feed_check import check_feedable
 from ipufeed.benchmark.device.measure import measure_alone, measure_through
 from ipufeed.errors import UnsupportedElementError
 
-LIMIT_S = 240.0  # for a process; only a hang gets there
 READY = "ready for ctrl-c"
 
 FILE = """
@@ -85,7 +84,7 @@ def execute(name, folder):
         text=True,
         cwd=folder,
     )
-    watchdog = threading.Timer(LIMIT_S, process.kill)
+    watchdog = threading.Timer(DEADLOCK_S, process.kill)
     watchdog.start()
     stderr = ""
     if name == "slow":

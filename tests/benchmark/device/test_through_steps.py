@@ -10,15 +10,13 @@ import threading
 import children
 import pytest
 import tensorflow as tf
-from helpers import sleeping
+from helpers import DEADLOCK_S, sleeping
 
 from ipufeed.benchmark import Settings
 from ipufeed.benchmark.device.measure import measure_through
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.report.summary import summarize
 from ipufeed.queues import set_outfeed_limit
-
-LIMIT_S = 240.0  # for a process; only a hang gets there
 
 
 def images(count=-1):
@@ -206,7 +204,7 @@ def test_a_source_that_dries_up_is_not_called_fast():
 
     def wait(number):
         if number >= 100:
-            never.wait(LIMIT_S)
+            never.wait(DEADLOCK_S)
         return number
 
     def give(number):
@@ -303,7 +301,7 @@ def test_ctrl_c_in_a_step_of_an_hour_gives_what_was_measured(tmp_path):
         text=True,
         cwd=tmp_path,
     )
-    watchdog = threading.Timer(LIMIT_S, process.kill)
+    watchdog = threading.Timer(DEADLOCK_S, process.kill)
     watchdog.start()
     # It says when it is in its first step by the thread of that name.
     wait_for_thread(process.pid, "ipufeed_feeder")

@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from helpers import ROOT
+from helpers import DEADLOCK_S, ROOT
 
-LIMIT_S = 240.0  # only a hang gets there
 # In place of the real one: whether TensorFlow was there before it.
 TRITON = """
 import pathlib, sys
@@ -42,7 +41,7 @@ def test_a_file_that_imports_torch_gets_triton_first(tmp_path, text):
         [sys.executable, "-m", "ipufeed.benchmark", "feed.py"],
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -13,7 +13,7 @@ import children
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers import module_runs
+from helpers import DEADLOCK_S, module_runs
 from results import SECTIONS
 
 from ipufeed.benchmark import Settings, measure
@@ -22,8 +22,6 @@ from ipufeed.benchmark.measuring.loader import length_of
 from ipufeed.benchmark.measuring.machine import children_ns, descendants_cpu_ns
 from ipufeed.benchmark.measuring.recording import Recording
 from ipufeed.errors import MeasurementInterrupted
-
-LIMIT_S = 240.0
 
 # The first test of the command waits for all of its processes.
 pytestmark = pytest.mark.timeout(1200)
@@ -316,7 +314,7 @@ def execute(name, folder):
         capture_output=True,
         text=True,
         check=False,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder)},
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers import DEADLOCK_S
 
 from ipufeed.ops.host import user_library
 
@@ -42,7 +43,7 @@ def compiled(path: Path, text: str, *options: object) -> str:
     source, built = path.with_suffix(".cc"), path.with_suffix(".built")
     source.write_text(text)
     command = ["g++", "-shared", "-fPIC", source, "-o", built, *options]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=DEADLOCK_S)
     with built.open("rb") as file, path.open("wb") as target:
         shutil.copyfileobj(file, target)
     return str(path)

@@ -6,8 +6,6 @@ from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
-DEADLOCK_S = 180.0
-
 
 def program_of(dataset, stages, count, strategy=None, **arguments):
     """A pipeline in a tf.function, and what runs it."""

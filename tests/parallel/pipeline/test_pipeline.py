@@ -9,6 +9,7 @@ import children
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import DEADLOCK_S
 from models import Pipelined, Trained, assert_equal, unsplit, v1
 from replicated import configure, on
 
@@ -193,7 +194,7 @@ def test_keras_optimizers_update_in_their_own_order_in_version_1(optimizer, weig
         [sys.executable, "-c", VERSION_1, optimizer],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=DEADLOCK_S,
         check=False,
     )
 

@@ -8,11 +8,11 @@ import sys
 import children
 import numpy as np
 import pytest
+from helpers import DEADLOCK_S
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
 PROGRAMS = pathlib.Path(__file__).parents[2] / "support"
-LIMIT_S = 240.0  # only a hang gets there
 
 
 def run(folder, ipus, connection="ALWAYS", seed=None, extra=0, counts=()):
@@ -34,7 +34,7 @@ def run(folder, ipus, connection="ALWAYS", seed=None, extra=0, counts=()):
         },
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLOCK_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

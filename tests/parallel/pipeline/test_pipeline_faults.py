@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from dependence import check_chained, compiled_modules
-from helpers import sleeping
+from helpers import DEADLOCK_S, sleeping
 from models import Pipelined, alone, v1
-from pipeline_stages import DEADLOCK_S, STAGES, numbers, program_of
+from pipeline_stages import STAGES, numbers, program_of
 from replicated import configure
 
 from ipufeed.device.program import clock, compiler, loops

@@ -6,8 +6,9 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import DEADLOCK_S
 from models import Pipelined, v1
-from pipeline_stages import DEADLOCK_S, STAGES, numbers, program_of
+from pipeline_stages import STAGES, numbers, program_of
 from replicated import configure
 
 from ipufeed.device.program import clock
