@@ -106,6 +106,6 @@ ENTRY_POINTS: tuple[tuple[str, list[type], type], ...] = (
     # datasets_c_api.cc; sources/record_scan.py has the struct
     ("ipufeed_count_elements_at", [ctypes.c_void_p], INT32),
     ("ipufeed_scan_records", [ctypes.c_void_p, ctypes.c_void_p, INT64], INT64),
-    # sources/python_elements.py has the callback's type
+    # sources/loaders/python_elements.py has the callback's type
     ("ipufeed_set_on_read", [ctypes.c_void_p], INT32),
 )

@@ -100,7 +100,7 @@ def test_a_job_gives_batches_of_floats(job, folder, monkeypatch):
     package, _ = images.PEERS[job]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed; the extra `loaders` brings it")
-    from ipufeed.benchmark.loaders.kinds import kind_of
+    from ipufeed.sources.loaders.kinds import kind_of
 
     monkeypatch.setenv("IPUFEED_PEERS_IMAGES", str(folder))
     monkeypatch.syspath_prepend(str(images.JOBS))

@@ -59,7 +59,7 @@ def _way_to_a_device(numbers: int, count: int, repeats: int) -> list[Row]:
     """Measures elements of one float32 array as a dataset, against from_generator."""
     import tensorflow as tf
 
-    from ipufeed.sources.python_elements import python_elements
+    from ipufeed.sources.loaders.python_elements import python_elements
 
     array = np.ones([numbers], np.float32)
     spec = (tf.TensorSpec(array.shape, tf.float32),)

@@ -92,7 +92,8 @@ class IPUInfeedQueue:
         if not isinstance(dataset, tf.data.Dataset):
             raise TypeError(
                 "Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
-                f"{type(dataset).__name__}."
+                f"{type(dataset).__name__}. ipufeed.sources.from_loader makes a dataset of "
+                "a loader of another framework."
             )
         self._specs = structure.check_spec(dataset.element_spec)
         self._flat_structure = structure.flat_structure(dataset.element_spec)

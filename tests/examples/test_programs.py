@@ -22,6 +22,11 @@ SLOW = ("several_processes", "synthetic_data")
 EACH = [
     pytest.param(name, marks=pytest.mark.soak if name in SLOW else ()) for name in NAMES
 ]
+# Those that log several IPUs, or none.
+OTHER_IPUS = (
+    *("sharded_graph", "pipelined_training", "replicated_training", "keras_text"),
+    *("several_processes", "dataset_benchmark", "precompile"),
+)
 STEP_LINE = re.compile(r"step (\d+): loss (\S+)")
 
 
@@ -71,21 +76,7 @@ def test_sums_are_exact(lines, name, result):
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "name",
-    [
-        each
-        for each in EACH
-        if each.values[0]
-        not in (
-            "sharded_graph",
-            "pipelined_training",
-            "replicated_training",
-            "several_processes",
-            "dataset_benchmark",
-            "keras_text",
-            "precompile",
-        )
-    ],
+    "name", [each for each in EACH if each.values[0] not in OTHER_IPUS]
 )
 def test_a_program_logs_its_ipu(runs, name):
     """A program that configures one IPU logs that it was attached to one."""
@@ -217,6 +208,16 @@ def test_a_custom_training_loop_prints_a_falling_loss(lines):
     assert falls(passes)
     assert losses[-1] < 1e-6
     assert last == "slope 3.00, offset -1.00"
+
+
+@pytest.mark.process
+def test_a_loop_learns_from_a_loader(lines):
+    """Numbers of 64 bits are fed in 32."""
+    types, last = lines("loader")
+    first, final = re.fullmatch(r"loss (\S+) to (\S+)", last).groups()
+
+    assert types == "picture float32 (32, 16), label int32 (32,)"
+    assert float(final) < float(first) / 4
 
 
 @pytest.mark.process

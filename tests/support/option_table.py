@@ -585,6 +585,7 @@ PARAMETERS = {
         "files columns batch_size drop_remainder nulls shard parallel"
     ),
     "sources.check_tfrecord": "path compression data stop",
+    "sources.from_loader": "loader",
     "sources.images": "folder resize channels shard parallel",
     "sources.parquet": "files columns batch_size drop_remainder nulls shard parallel",
     "sources.synthetic": "spec dtype elements seconds seed",

@@ -1,4 +1,4 @@
 """What to change in a pipeline: advice, its verification, `--what-if`.
 
-Uses graph, loaders, measuring, result and stages.
+Uses graph, loaders, measuring, result, stages and ipufeed.sources.
 """

@@ -15,7 +15,6 @@ from ipufeed.benchmark.advice.what_if import (
     check_stages,
     parse_what_if,
 )
-from ipufeed.benchmark.loaders.kinds import Kind, kind_of
 from ipufeed.benchmark.loaders.stages import stages_of
 from ipufeed.benchmark.measuring.machine import memory, usable_cpus
 from ipufeed.benchmark.measuring.warnings import interrupted_later
@@ -25,6 +24,7 @@ from ipufeed.benchmark.stages.explain import Explanation, budget, explain
 from ipufeed.checks import flags_checked
 from ipufeed.errors import MeasurementInterrupted
 from ipufeed.render.units import number
+from ipufeed.sources.loaders.kinds import Kind, kind_of
 from ipufeed.tf_types import Dataset
 
 # With less time for attribution, stages cannot be determined.

@@ -1,5 +1,5 @@
 """The commands of `python -m ipufeed.benchmark`: sub-commands, exit codes, progress.
 
-Uses advice, cold, comparing, device, load, loaders, measuring, options, process,
-report, result and scaleout. Only `__main__` uses it.
+Uses advice, cold, comparing, device, load, measuring, options, process, report, result,
+scaleout and ipufeed.sources. Only `__main__` uses it.
 """

@@ -20,7 +20,6 @@ from ipufeed.benchmark.cli.options.compare import with_negative_values
 from ipufeed.benchmark.cli.options.parser import build_parser, message_of
 from ipufeed.benchmark.cli.options.stages import why_no_stages
 from ipufeed.benchmark.load.load import ScriptError, load_dataset
-from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.benchmark.process.interrupts import Interrupts
 from ipufeed.benchmark.process.streams import (
     open_missing_streams,
@@ -35,6 +34,7 @@ from ipufeed.errors import (
     ScaleOutError,
 )
 from ipufeed.exit_codes import BAD_INPUT, NOTHING_MEASURED, OK
+from ipufeed.sources.loaders.kinds import kind_of
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording

@@ -8,6 +8,6 @@
     feed_check   whether an infeed can carry the elements
     settings     step time, results and presets; warnings: what to know of the numbers
 
-Uses loaders, measuring, result, ipufeed.device and ipufeed.queues. It does not import
-another mode (cold, scaleout).
+Uses loaders, measuring, result, ipufeed.device, ipufeed.queues and ipufeed.sources. It
+does not import another mode (cold, scaleout).
 """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.python.util import nest
 
-from ipufeed.benchmark.loaders.element_arrays import CARRIED
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.queues.structure import FEED_DTYPES, check_spec
+from ipufeed.sources.loaders.element_arrays import CARRIED
 from ipufeed.tf_types import Shape, Spec, TensorSpec
 
 

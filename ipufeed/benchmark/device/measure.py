@@ -32,12 +32,9 @@ from ipufeed.benchmark.device.run import (
 )
 from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
-from ipufeed.benchmark.device.warnings import device_warnings
-from ipufeed.benchmark.loaders.as_dataset import Reading, as_dataset, first_of
+from ipufeed.benchmark.device.warnings import device_warnings, text_warnings
 from ipufeed.benchmark.loaders.extents import Extents
-from ipufeed.benchmark.loaders.failure import LoaderError
-from ipufeed.benchmark.loaders.kinds import Kind, as_loader, kind_of
-from ipufeed.benchmark.loaders.leaves import Element
+from ipufeed.benchmark.loaders.rows import rows_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
     CALIBRATION_S,
@@ -75,6 +72,10 @@ from ipufeed.benchmark.result.sections import (
 )
 from ipufeed.benchmark.result.settings import Settings
 from ipufeed.queues.hooks import device_hooks
+from ipufeed.sources.loaders.as_dataset import Reading, as_dataset, first_of
+from ipufeed.sources.loaders.failure import LoaderError
+from ipufeed.sources.loaders.kinds import Kind, as_loader, kind_of
+from ipufeed.sources.loaders.leaves import Element
 from ipufeed.tf_types import Dataset
 
 # The longest measurement of the dataset alone, for comparison.
@@ -138,7 +139,7 @@ def measure_through(
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     compared, calibration = Comparisons(), None
-    others = reading.warnings()
+    others = text_warnings(reading.texts)
     if interruption is None and run.elements:
         size = raw.counters["bytes"] // run.elements
         try:
@@ -217,7 +218,7 @@ def _rule_for(loader: Kind, first: Element, settings: Settings) -> SampleRule:
 
     Not by the structure that tf.data has of it, which is without lists and graphs.
     """
-    rows = loader.rows()
+    rows = rows_of(loader)
     extents = Extents(rows)
     _, samples = extents.of(first)  # all elements are of its shapes
     agrees = extents.same_leading_dimension

@@ -13,6 +13,7 @@ from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.render.units import counted, duration, size
 
+MOST_PLACES = 3  # that a warning names
 # If the harness takes a larger fraction of a step, it is too slow for the step.
 MOST_HARNESS = 0.5
 # The least utilisation with a free source.
@@ -37,6 +38,25 @@ def device_warnings(facts: DeviceFacts) -> list[WarningSection]:
         _falls_behind(facts, used),
     ]
     return [{"code": code, "message": message} for code, message in filter(None, found)]
+
+
+def text_warnings(texts: list[str]) -> list[WarningSection]:
+    """Returns the warning that strings of a loader are left out; none without any.
+
+    Args:
+        texts: Their places in an element.
+    """
+    if not texts:
+        return []
+    places = ", ".join(texts[:MOST_PLACES])
+    more = len(texts) - MOST_PLACES
+    places += f" and {more} more" if more > 0 else ""
+    return [
+        {
+            "code": "strings_left_out",
+            "message": f"Strings are not fed, since no device takes them: {places}.",
+        }
+    ]
 
 
 def _too_short_a_step(facts: DeviceFacts) -> Warning_:

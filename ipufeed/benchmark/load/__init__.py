@@ -1,4 +1,4 @@
 """Loads the dataset to measure: a user's file with `--set` values, or the built-in one.
 
-Uses loaders and process.
+Uses loaders, process and ipufeed.sources.
 """

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TypeGuard
 
 from ipufeed.benchmark.load.set_values import value_for
-from ipufeed.benchmark.loaders.kinds import Remade, is_known, kind_of, why_not
 from ipufeed.benchmark.loaders.stages import listen
 from ipufeed.errors import DatasetFileError
+from ipufeed.sources.loaders.kinds import Remade, is_known, kind_of, why_not
 
 # A tf.data.Dataset, or a loader of another framework.
 Source = object

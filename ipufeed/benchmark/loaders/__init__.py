@@ -1,15 +1,10 @@
-"""Loaders of other frameworks: recognising, iterating and measuring them.
+"""Measuring loaders of other frameworks, which sources.loaders recognises.
 
-    kinds      the framework of an object, and how to start a pass over it
-    batch_steps its step that batches, and the size of a batch
-    leaves     an element's arrays: bytes, leading dimensions, copies
-    tables     the columns of tables of Arrow, pandas and polars, and their bytes
-    rows       its samples
-    failure    what a loader raises, as the result shows it
+    rows       the samples of an element
+    extents    the bytes and samples of elements, as those of the ones before
     consumer   the loop that takes, counts and stamps the elements
+    calibration what that loop itself takes
     stages     where the time goes, as Grain and SPDL report it
-    element_arrays an element's arrays, of types that a feed carries
-    as_dataset a tf.data dataset of a loader, for the device
 
-Uses ipufeed.sources and result. Only the loader itself imports its framework.
+Uses ipufeed.sources and result.
 """

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
-from ipufeed.benchmark.loaders.leaves import Element
 from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.sources.loaders.leaves import Element
 
 
 @dataclass(frozen=True)

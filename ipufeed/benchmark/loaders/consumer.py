@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ipufeed.benchmark.loaders.extents import Extents
-from ipufeed.benchmark.loaders.leaves import Copies, Element, Leaf, leaves_of
 from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.interruptible import POLL_S, run_interruptibly
+from ipufeed.sources.loaders.leaves import Copies, Element, Leaf, leaves_of
 
 # As in the native consumer (cc/measure/measurement.h).
 MOST_ENTRIES = 8192

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.benchmark.loaders.leaves import (
+from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.sources.loaders.leaves import (
     NUMBERS,
     Element,
     Leaf,
@@ -22,8 +23,7 @@ from ipufeed.benchmark.loaders.leaves import (
     is_numbers,
     leaves_of,
 )
-from ipufeed.benchmark.loaders.rows import Rows
-from ipufeed.benchmark.loaders.tables import package_of
+from ipufeed.sources.loaders.tables import package_of
 
 # What decides a part's bytes and dimensions, and is cheap to compare: an array's shape
 # and dtype, a number's class, of a nest the forms of its parts.

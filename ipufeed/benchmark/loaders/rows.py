@@ -19,7 +19,8 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from ipufeed.benchmark.loaders.leaves import (
+from ipufeed.sources.loaders.kinds import Kind
+from ipufeed.sources.loaders.leaves import (
     NUMBERS,
     Element,
     is_graph,
@@ -28,7 +29,7 @@ from ipufeed.benchmark.loaders.leaves import (
     parts_of,
     shape_of,
 )
-from ipufeed.benchmark.loaders.tables import columns_of_table, is_table
+from ipufeed.sources.loaders.tables import columns_of_table, is_table
 
 LEADING = "the leading dimension"
 # The keys that lead to a part of an element.
@@ -39,6 +40,11 @@ SCALARS = (*NUMBERS, str, bytes, bytearray, type(None))
 SERIES = (list, tuple, deque)
 # A longer list is one of samples, and its ends show of which.
 MOST_COMPARED = 64
+
+
+def rows_of(kind: Kind) -> Rows:
+    """Returns what counts the samples of the elements of a kind of loader."""
+    return Rows(kind.size, kind.batch is not None, kind.in_lists, kind.collects)
 
 
 class Rows:

@@ -20,10 +20,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ipufeed.benchmark.loaders.batch_steps import has_class
-from ipufeed.benchmark.loaders.kinds import Kind, Loader
 from ipufeed.benchmark.result.sections import StageSection
 from ipufeed.process_state import STATE
+from ipufeed.sources.loaders.batch_steps import has_class
+from ipufeed.sources.loaders.kinds import Kind, Loader
 
 MOST_SECONDS = 5.0
 # In a shorter pass Grain's times hold more than the threads can have worked.

@@ -10,7 +10,7 @@
     recording      spans of each thread, for a trace
     describe       the dataset; loader: loaders of other frameworks
 
-Uses loaders, result and ipufeed.executable.
+Uses loaders, result, ipufeed.executable and ipufeed.sources.
 
 The public function is `ipufeed.benchmark.measure`. This package is not called `measure`:
 importing a package of that name would hide the function.

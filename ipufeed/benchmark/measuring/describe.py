@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ipufeed.benchmark.loaders.kinds import Kind
 from ipufeed.benchmark.result.sections import DatasetSection
+from ipufeed.sources.loaders.kinds import Kind
 from ipufeed.tf_types import Dataset, Spec
 
 # Parts of tf.data's class names: steps whose elements are not the batches of their input.

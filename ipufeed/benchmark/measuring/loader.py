@@ -22,11 +22,7 @@ from ipufeed.benchmark.loaders.consumer import (
     Limits,
     consume,
 )
-from ipufeed.benchmark.loaders.failure import LoaderError
-from ipufeed.benchmark.loaders.kinds import Kind
-from ipufeed.benchmark.loaders.leaves import Element, leaves_of, spec_of
-from ipufeed.benchmark.loaders.rows import LEADING, Rows
-from ipufeed.benchmark.loaders.tables import is_table
+from ipufeed.benchmark.loaders.rows import LEADING, Rows, rows_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import (
@@ -49,6 +45,10 @@ from ipufeed.benchmark.measuring.sections import (
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import DatasetSection, WarningSection
 from ipufeed.benchmark.result.settings import EPOCH_SECONDS, SettingError, Settings
+from ipufeed.sources.loaders.failure import LoaderError
+from ipufeed.sources.loaders.kinds import Kind
+from ipufeed.sources.loaders.leaves import Element, leaves_of, spec_of
+from ipufeed.sources.loaders.tables import is_table
 
 if TYPE_CHECKING:
     from ipufeed.benchmark.measuring.recording import Recording
@@ -115,7 +115,7 @@ def measure_loader(
             )
         )
 
-    rows = kind.rows()
+    rows = rows_of(kind)
     consumer, interruption = consume(
         kind.open, limits_of(settings), cpu.begin, progress, rows
     )

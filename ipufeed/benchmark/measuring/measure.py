@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 
-from ipufeed.benchmark.loaders.kinds import as_loader, kind_of, why_not
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn
 from ipufeed.benchmark.measuring.calibration import calibrate
@@ -30,6 +29,7 @@ from ipufeed.benchmark.result.sections import DatasetSection, WarningSection
 from ipufeed.benchmark.result.settings import SettingError, Settings
 from ipufeed.checks import check_function, check_name
 from ipufeed.errors import MeasurementInterrupted
+from ipufeed.sources.loaders.kinds import as_loader, kind_of, why_not
 from ipufeed.tf_types import Dataset
 
 # Runs a dataset, with the op's attributes, as run_measurement does.

@@ -1,5 +1,5 @@
 """`--processes` and `--service`: measures a dataset in several processes.
 
-Uses graph, load, loaders, measuring, process and result. It does not import another mode
-(cold, device).
+Uses graph, load, measuring, process, result and ipufeed.sources. It does not import
+another mode (cold, device).
 """

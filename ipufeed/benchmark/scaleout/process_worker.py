@@ -28,8 +28,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = os.fdopen(take_stdout(), "w", buffering=1, encoding="utf-8")
     from ipufeed.benchmark.load.load import ScriptError, load_dataset
-    from ipufeed.benchmark.loaders.kinds import kind_of
     from ipufeed.errors import DatasetFileError, NativeLibraryError
+    from ipufeed.sources.loaders.kinds import kind_of
 
     try:
         dataset, name = load_dataset(
@@ -73,10 +73,10 @@ def _measure_into(
     """Measures, and writes the result and the stamps into the folder."""
     import numpy as np
 
-    from ipufeed.benchmark.loaders.kinds import kind_of
     from ipufeed.benchmark.measuring.loader import measure_loader
     from ipufeed.benchmark.measuring.measure import measure_run
     from ipufeed.benchmark.measuring.run import RawMeasurement, run_measurement
+    from ipufeed.sources.loaders.kinds import kind_of
 
     raws: list[RawMeasurement] = []
 

@@ -13,7 +13,7 @@
 
 namespace ipufeed {
 
-// As Python's _ReadCall in sources/python_elements.py.
+// As Python's _ReadCall in sources/loaders/python_elements.py.
 struct ReadCall {
   enum Action : std::int32_t { kNext = 0, kClose = 1 };
   // None of them is 0, which ctypes returns for a function that has raised.

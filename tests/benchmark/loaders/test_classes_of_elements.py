@@ -5,14 +5,14 @@ import types
 import numpy as np
 import pytest
 
-from ipufeed.benchmark.loaders.leaves import (
+from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.sources.loaders.leaves import (
     bytes_of,
     bytes_view,
     leaves_of,
     parts_of,
     spec_of,
 )
-from ipufeed.benchmark.loaders.rows import Rows
 
 IMAGE = np.zeros((4, 3), np.float32)
 LABEL = np.arange(4)

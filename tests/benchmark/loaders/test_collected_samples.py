@@ -8,9 +8,9 @@ import pytest
 
 from ipufeed.benchmark.device.measure import measure_through
 from ipufeed.benchmark.loaders.extents import Extents
-from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.benchmark.loaders.rows import LEADING, Rows
 from ipufeed.benchmark.measuring.measure import measure
+from ipufeed.sources.loaders.kinds import kind_of
 
 IMAGES = [np.zeros((3, 5, 5), np.float32)] * 8
 

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ipufeed.benchmark.loaders.kinds import kind_of, why_not
-from ipufeed.benchmark.loaders.leaves import Copies, bytes_of, leaves_of, views_of
 from ipufeed.benchmark.loaders.rows import columns_of
+from ipufeed.sources.loaders.kinds import kind_of, why_not
+from ipufeed.sources.loaders.leaves import Copies, bytes_of, leaves_of, views_of
 
 TEXTS = ["ab", "c", "", "def", None, "g"]
 

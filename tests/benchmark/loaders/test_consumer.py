@@ -11,7 +11,7 @@ import pytest
 from ipufeed.benchmark.loaders import consumer as consumers
 from ipufeed.benchmark.loaders.calibration import calibrate
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits, consume
-from ipufeed.benchmark.loaders.failure import place_of
+from ipufeed.sources.loaders.failure import place_of
 
 ELEMENT = (np.zeros((4, 3), np.float32), np.zeros(4, np.int32))  # 64 bytes, 4 samples
 

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
-from ipufeed.benchmark.loaders.failure import LoaderError
-from ipufeed.benchmark.loaders.kinds import kind_of
+from ipufeed.sources.loaders.failure import LoaderError
+from ipufeed.sources.loaders.kinds import kind_of
 
 
 def raised(function):
@@ -51,7 +51,7 @@ def test_the_traceback_of_a_worker_has_the_line(monkeypatch):
         raise OSError(text)
 
     monkeypatch.setattr(
-        "ipufeed.benchmark.loaders.failure._PACKAGES", (os.path.dirname(__file__),)
+        "ipufeed.sources.loaders.failure._PACKAGES", (os.path.dirname(__file__),)
     )
     assert raised(again) == text
 

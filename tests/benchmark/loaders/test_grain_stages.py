@@ -4,7 +4,7 @@ import time
 from types import SimpleNamespace
 
 from ipufeed.benchmark.loaders import stages
-from ipufeed.benchmark.loaders.failure import LoaderError
+from ipufeed.sources.loaders.failure import LoaderError
 
 
 def test_what_grain_fetches_ahead_is_not_the_cost_of_what_it_gave(monkeypatch):

@@ -12,9 +12,9 @@ import tensorflow as tf
 import ipufeed
 from ipufeed.benchmark import Settings, measure
 from ipufeed.benchmark.advice import with_stages
-from ipufeed.benchmark.loaders.kinds import Remade, is_known, kind_of, why_not
 from ipufeed.benchmark.loaders.stages import Timed, listen, rows, short_name, stages_of
 from ipufeed.benchmark.stages.explain import Stage
+from ipufeed.sources.loaders.kinds import Remade, is_known, kind_of, why_not
 
 
 def made(module, name, bases=(), **members):

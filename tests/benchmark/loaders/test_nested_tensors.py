@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ipufeed.benchmark.loaders.leaves import leaves_of, parts_of, shape_of, spec_of
 from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.sources.loaders.leaves import leaves_of, parts_of, shape_of, spec_of
 
 LENGTHS = [3, 2, 1, 4]
 

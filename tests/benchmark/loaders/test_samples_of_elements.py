@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ipufeed.benchmark.loaders.kinds import kind_of
-from ipufeed.benchmark.loaders.leaves import leading_of, leaves_of
 from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.sources.loaders.kinds import kind_of
+from ipufeed.sources.loaders.leaves import leading_of, leaves_of
 
 Pair = namedtuple("Pair", "image label")
 IMAGE = np.zeros((3, 5, 5), np.float32)

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from ipufeed.benchmark.loaders import stages
-from ipufeed.benchmark.loaders.kinds import kind_of
+from ipufeed.sources.loaders.kinds import kind_of
 
 
 def loader(module):

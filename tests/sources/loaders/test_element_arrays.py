@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from ipufeed.benchmark.loaders import element_arrays
-from ipufeed.benchmark.loaders.element_arrays import arrays_of, flat_reader
 from ipufeed.errors import UnsupportedElementError
+from ipufeed.sources.loaders import element_arrays
+from ipufeed.sources.loaders.element_arrays import arrays_of, flat_reader
 
 
 @dataclasses.dataclass

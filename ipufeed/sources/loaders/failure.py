@@ -10,6 +10,9 @@ import traceback
 _PACKAGES = tuple(
     sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")
 )
+# The folders of the code that reads loaders.
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+_OURS = [os.path.join(_PACKAGE, room, "loaders") for room in ("sources", "benchmark")]
 # What a worker's end shows as, where the process that reads from it has no better sign.
 _CUT_OFF = (ConnectionError, EOFError, FileNotFoundError)
 
@@ -73,11 +76,10 @@ def place_of(error: BaseException) -> str:
     raises it again is of no interest.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = os.path.dirname(__file__)
     ours = [
         number
         for number, frame in enumerate(frames)
-        if os.path.dirname(frame.filename) == own
+        if os.path.dirname(frame.filename) in _OURS
     ]
     called = frames[ours[-1] + 1 :] if ours else list(frames)
     users = [frame for frame in called if not frame.filename.startswith(_PACKAGES)]

@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 
 from ipufeed.benchmark.device.measure import measure_through
-from ipufeed.benchmark.loaders.as_dataset import Reading, as_dataset, first_of
-from ipufeed.benchmark.loaders.element_arrays import arrays_of
-from ipufeed.benchmark.loaders.kinds import kind_of
 from ipufeed.errors import UnsupportedElementError
+from ipufeed.sources.loaders.as_dataset import Reading, as_dataset, first_of
+from ipufeed.sources.loaders.element_arrays import arrays_of
+from ipufeed.sources.loaders.kinds import kind_of
 
 
 class Loader:

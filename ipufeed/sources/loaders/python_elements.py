@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ipufeed.once import once
 from ipufeed.process_state import STATE
+from ipufeed.sources.loaders.failure import LoaderError
 from ipufeed.tf_types import Dataset, Spec
 
 Array = NDArray[Any]
@@ -127,7 +128,7 @@ def python_elements(open_pass: Open, spec: Spec) -> Dataset:
         arrays are copied.
 
     Errors: an exception of an iterator becomes the tf.errors.OpError that it becomes in a
-    tf.py_function, with its type and text.
+    tf.py_function, with its type, text and line.
 
     Threads: those that iterate the dataset, never the main one. The calls of an iterator
     are one at a time.
@@ -197,22 +198,14 @@ def _on_read(action: int, pointer: Any) -> int:
     except BaseException as error:  # sys.exit() of an iterator, too
         if action == _CLOSE:
             raise  # ctypes gives it to sys.unraisablehook
-        text = _text_of(error).encode(errors="backslashreplace")[
-            : call.message_size - 1
-        ]
+        failed = LoaderError(error)
+        text = f"{failed.kind}: {failed.message}".encode(errors="backslashreplace")
+        text = text[: call.message_size - 1]
         text = text.decode(errors="ignore").encode() + b"\0"
         ctypes.memmove(call.message, text, len(text))
         return next(
             (code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN
         )
-
-
-def _text_of(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        return f"{name}: {error}"
-    except Exception:
-        return name
 
 
 _callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.POINTER(_ReadCall))(

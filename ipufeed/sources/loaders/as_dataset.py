@@ -1,10 +1,10 @@
-"""Makes a tf.data dataset of a loader, since only a dataset can feed the device.
+"""Makes a tf.data dataset of a loader, since only a dataset can be fed.
 
     loader --next(), in Python--> arrays --native copy--> tf.data --> infeed
 
 Each element costs some microseconds more than in the loader's own loop, in Python, in the
 thread that requests it, and its copy. Numbers of a type that no feed carries become int32
-or float32, and strings are left out.
+or float32.
 """
 
 from __future__ import annotations
@@ -13,17 +13,29 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ipufeed.benchmark.loaders.element_arrays import arrays_of, flat_reader
-from ipufeed.benchmark.loaders.failure import LoaderError, place_of
-from ipufeed.benchmark.loaders.kinds import Kind
-from ipufeed.benchmark.loaders.leaves import Array, Element, text_of
-from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.interruptible import run_interruptibly
-from ipufeed.sources.python_elements import python_elements
+from ipufeed.sources.loaders.element_arrays import (
+    Cast,
+    arrays_of,
+    flat_reader,
+    held,
+    rounded,
+)
+from ipufeed.sources.loaders.failure import LoaderError, place_of
+from ipufeed.sources.loaders.kinds import (
+    Kind,
+    Loader,
+    Remade,
+    as_loader,
+    kind_of,
+    why_not,
+)
+from ipufeed.sources.loaders.leaves import Array, Element, text_of
+from ipufeed.sources.loaders.python_elements import python_elements
 from ipufeed.tf_types import Dataset, Nest
 
-MOST_PLACES = 3  # that a warning names
+MOST_PLACES = 3  # that a message names
 
 
 @dataclass
@@ -52,22 +64,83 @@ class Reading:
         """The loader's own time per element; None without elements."""
         return self.seconds / self.elements if self.elements else None
 
-    def warnings(self) -> list[WarningSection]:
-        """Returns the warning that strings are left out; none without any."""
-        if not self.texts:
-            return []
-        places = ", ".join(self.texts[:MOST_PLACES])
-        more = len(self.texts) - MOST_PLACES
-        places += f" and {more} more" if more > 0 else ""
-        return [
-            {
-                "code": "strings_left_out",
-                "message": f"Strings are not fed, since no device takes them: {places}.",
-            }
-        ]
+
+def from_loader(loader: Loader) -> Dataset:
+    """Returns a dataset of what a loader of another framework gives, to feed it.
+
+        dataset = ipufeed.sources.from_loader(torch_dataloader)
+        queue = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset.repeat())
+
+    The way from Python is a native one: an element takes some microseconds and a copy,
+    where tf.data.Dataset.from_generator takes tenths of a millisecond and several copies
+    (`python -m benchmarks.targets --only loaders`). The loader's threads and processes
+    stay its own. An element is read when it is requested: `.prefetch(2)` reads ahead.
+
+    Args:
+        loader: What `python -m ipufeed.benchmark` takes: a DataLoader of PyTorch, Grain
+            or SPDL, a Ray, Hugging Face or Keras dataset, an object with `__iter__`, or
+            a function without arguments that returns one, such as a generator function.
+            It is read in several passes: the first element in one of its own now, then
+            one pass for each iteration of the dataset.
+
+    Returns:
+        The dataset, of unknown cardinality. An element has the structure of the loader's
+        first one: dicts, and tuples for lists and tuples; None and empty parts are left
+        out. Shapes are those of the first element. Dtypes are those that a feed carries:
+        integers of 16, 64 and unsigned 32 bits become int32, float64, bfloat16 and float8
+        become float32, all others stay.
+
+    Raises:
+        TypeError: It is not a loader, or a function that returns one.
+        ValueError: It can be read only once, is empty, or fails at its first element.
+        UnsupportedElementError: (a ValueError) An element has strings, or objects that
+            are not arrays of real numbers.
+
+    Errors while it is iterated: an exception of the loader is the tf.errors.OpError that
+    it would be in a tf.py_function, with its type, its text and its line. An element of
+    another structure or shape than the first one (a smaller last batch), and an integer
+    that int32 does not hold, are a tf.errors.InvalidArgumentError that names them.
+
+    Threads: the loader is read on those of tf.data, never on the main one; each pass by
+    one at a time.
+    """
+    kind = kind_of(as_loader(loader))
+    if kind is None and callable(loader):
+        made = loader()
+        if kind_of(made) is None:
+            raise TypeError(f"The function must return {_not_a_loader(made)}")
+        kind = kind_of(Remade(loader, made))
+    if kind is None:
+        raise TypeError(f"`loader` must be {_not_a_loader(loader)}")
+    reading = Reading()
+    dataset = as_dataset(kind, first_of(kind), reading, held)
+    if reading.texts:
+        places = ", ".join(reading.texts[:MOST_PLACES])
+        raise UnsupportedElementError(
+            f"The loader's element has strings, which no device takes: {places}. Give a "
+            "generator function that yields the rest of it."
+        )
+    return dataset
 
 
-def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Dataset:
+def _not_a_loader(source: object) -> str:
+    remedy = why_not(source) or (
+        "For a tf.data.Dataset there is nothing to do: feed it as it is."
+        if hasattr(source, "element_spec")
+        else "Data in memory is a dataset by tf.data.Dataset.from_tensor_slices."
+    )
+    return (
+        "a loader, which can be iterated, or a function that returns one, got "
+        f"{type(source).__name__}. {remedy}"
+    )
+
+
+def as_dataset(
+    kind: Kind,
+    first: Element,
+    reading: Reading | None = None,
+    cast: Cast = rounded,
+) -> Dataset:
     """Returns a tf.data.Dataset of the loader's elements.
 
     Its structure is that of the loader's first element; each iteration of the dataset
@@ -77,6 +150,7 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
         kind: The loader's kind, which opens a pass over it.
         first: From first_of.
         reading: Gets what is known of the loader when it is read.
+        cast: Casts the numbers of a dtype that feeds do not carry.
 
     Returns:
         The dataset. Its cardinality is unknown: a loader's length may be wrong.
@@ -87,7 +161,7 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
     import tensorflow as tf
 
     read = reading or Reading()
-    arrays = arrays_of(first, "element", read.texts)
+    arrays = arrays_of(first, "element", read.texts, cast)
     if not tf.nest.flatten(arrays):
         raise UnsupportedElementError(
             f"The loader's element must hold an array, got {text_of(first)} without one: "
@@ -97,7 +171,7 @@ def as_dataset(kind: Kind, first: Element, reading: Reading | None = None) -> Da
         lambda array: tf.TensorSpec(array.shape, tf.as_dtype(array.dtype)), arrays
     )
 
-    flat = flat_reader(first)
+    flat = flat_reader(first, cast)
 
     def generate() -> Iterator[list[Array]]:
         is_left = False  # the pass ends before the loader
@@ -140,8 +214,9 @@ def first_of(kind: Kind) -> Element:
     """
     if not kind.passes:
         raise ValueError(
-            f"A run through the device reads the loader several times, and a {kind.name} "
-            "is read once. Give a function that makes it: `def make_loader(): ...`."
+            "A loader that feeds a device is read in several passes, and a "
+            f"{kind.name} is read once. Give a function that makes it: `def "
+            "make_loader(): ...`."
         )
 
     def first() -> list[Element]:
@@ -158,7 +233,7 @@ def first_of(kind: Kind) -> Element:
             f"{error}{place_of(error)}"
         ) from error
     if not found.value:
-        raise ValueError("The loader has no element: there is nothing to measure.")
+        raise ValueError("The loader has no element: there is nothing to feed.")
     return found.value[0]
 
 

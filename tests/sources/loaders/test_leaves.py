@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ipufeed.benchmark.loaders.leaves import (
+from ipufeed.sources.loaders.leaves import (
     BUFFER_BYTES,
     Copies,
     OpaqueError,

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ipufeed.benchmark.loaders.leaves import (
+from ipufeed.errors import UnsupportedElementError
+from ipufeed.sources.loaders.leaves import (
     Array,
     Element,
     Leaf,
@@ -21,7 +22,6 @@ from ipufeed.benchmark.loaders.leaves import (
     parts_of,
     text_of,
 )
-from ipufeed.errors import UnsupportedElementError
 from ipufeed.tf_types import Nest
 
 # A dtype that feeds do not carry -> the dtype in which its numbers are fed.
@@ -37,7 +37,34 @@ CARRIED = {
 }
 
 
-def arrays_of(element: Element, path: str, texts: list[str] | None = None) -> Nest:
+# Casts an array of numbers to a dtype.
+Cast = Callable[[Array, "np.dtype[Any]"], Array]
+
+
+def rounded(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Casts; an integer that the dtype does not hold becomes another one."""
+    return array.astype(dtype)
+
+
+def held(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Casts; ValueError for an integer that the dtype does not hold."""
+    if array.dtype.kind in "iu" and array.size and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        for value in (array.min(), array.max()):
+            if not limits.min <= int(value) <= limits.max:
+                raise ValueError(
+                    f"a loader's integers are fed as {dtype.name}, which does not hold "
+                    f"{value}. Let the loader give smaller ones, or floats."
+                )
+    return array.astype(dtype)
+
+
+def arrays_of(
+    element: Element,
+    path: str,
+    texts: list[str] | None = None,
+    cast: Cast = rounded,
+) -> Nest:
     """Returns the element with NumPy arrays as leaves, in a structure for tf.data.
 
     Args:
@@ -45,36 +72,44 @@ def arrays_of(element: Element, path: str, texts: list[str] | None = None) -> Ne
         path: Its name, for messages.
         texts: Gets the places of what is left out: strings, which no device takes, and
             lists and the like of nothing else.
+        cast: Casts the numbers of a dtype that feeds do not carry.
 
     Raises:
         UnsupportedElementError: Another leaf is not an array of real numbers.
     """
-    found = _arrays_of(element, path, [] if texts is None else texts)
+    found = _arrays_of(element, path, [] if texts is None else texts, cast)
     return () if found is None else found
 
 
-def _arrays_of(element: Element, path: str, texts: list[str]) -> Nest | None:
+def _arrays_of(
+    element: Element, path: str, texts: list[str], cast: Cast
+) -> Nest | None:
     """As arrays_of; None if nothing is left."""
     # To ask an array whether it has parts takes longer than to take it.
     parts = None if type(element) is np.ndarray else parts_of(element)
     own: list[str] = []
     kept: Nest
     if parts is not None:
-        named = {
-            str(key): _arrays_of(value, f"{path}[{key!r}]", own)
-            for key, value in parts.items()
-            if value is not None
-        }
+        named: dict[str, Nest | None] = {}
+        for key, value in parts.items():
+            if value is None:
+                continue
+            if str(key) in named:
+                raise UnsupportedElementError(
+                    f"{path} has two keys with the text {str(key)!r}: a dataset has one of "
+                    "both. Let the loader give them other names."
+                )
+            named[str(key)] = _arrays_of(value, f"{path}[{key!r}]", own, cast)
         kept = {key: each for key, each in named.items() if each is not None}
     elif isinstance(element, (list, tuple)) and not is_numbers(element):
         items = [
-            _arrays_of(value, f"{path}[{number}]", own)
+            _arrays_of(value, f"{path}[{number}]", own, cast)
             for number, value in enumerate(element)
             if value is not None
         ]
         kept = tuple(each for each in items if each is not None)
     else:
-        return _leaf_of(element, path, texts)
+        return _leaf_of(element, path, texts, cast)
     if own and not kept:
         texts.append(path)
         return None
@@ -82,9 +117,9 @@ def _arrays_of(element: Element, path: str, texts: list[str]) -> Nest | None:
     return kept
 
 
-def _leaf_of(leaf: Leaf, path: str, texts: list[str]) -> Array | None:
+def _leaf_of(leaf: Leaf, path: str, texts: list[str], cast: Cast) -> Array | None:
     """Returns the array of a leaf; None for strings, whose place `texts` gets."""
-    array = None if isinstance(leaf, (str, bytes)) else _as_numbers(leaf)
+    array = None if isinstance(leaf, (str, bytes)) else _as_numbers(leaf, cast)
     if array is not None:
         return array
     if _is_text(leaf):
@@ -111,7 +146,7 @@ def _is_text(leaf: Leaf) -> bool:
     return is_object and isinstance(array.flat[0], (str, bytes))
 
 
-def _as_numbers(leaf: Leaf) -> Array | None:
+def _as_numbers(leaf: Leaf, cast: Cast) -> Array | None:
     """Returns the leaf as an array of a feed's type; None for strings and objects."""
     array = _of_torch(leaf) if hasattr(leaf, "detach") else as_array(leaf)
     if array is None:
@@ -119,7 +154,7 @@ def _as_numbers(leaf: Leaf) -> Array | None:
     carried = _carried(array.dtype)
     if carried is None:
         return None
-    return array if carried == array.dtype else array.astype(carried)
+    return array if carried == array.dtype else cast(array, carried)
 
 
 def _of_torch(leaf: Leaf) -> Array | None:
@@ -155,7 +190,9 @@ def _carried(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 _Read = Callable[[Element, list[Array]], bool]
 
 
-def flat_reader(first: Element) -> Callable[[Element], list[Array] | None]:
+def flat_reader(
+    first: Element, cast: Cast = rounded
+) -> Callable[[Element], list[Array] | None]:
     """Returns a function that gives the arrays of an element, in tf.nest's order.
 
     It is made for elements like the first one, and for arrays of NumPy and Torch in dicts,
@@ -163,6 +200,7 @@ def flat_reader(first: Element) -> Callable[[Element], list[Array] | None]:
 
     Args:
         first: The first element.
+        cast: As of arrays_of.
 
     Returns:
         The function; it returns None for an element that is not of the first one's
@@ -170,15 +208,15 @@ def flat_reader(first: Element) -> Callable[[Element], list[Array] | None]:
     """
     import tensorflow as tf
 
-    nest = arrays_of(first, "element")
+    nest = arrays_of(first, "element", cast=cast)
     forms = _forms_of(nest)
-    quick = _part_reader(first, nest)
+    quick = _part_reader(first, nest, cast)
 
     def read(element: Element) -> list[Array] | None:
         found: list[Array] = []
         if quick(element, found):
             return found
-        nest = arrays_of(element, "element")
+        nest = arrays_of(element, "element", cast=cast)
         if _forms_of(nest) != forms:
             return None
         flat: list[Array] = tf.nest.flatten(nest)
@@ -187,17 +225,17 @@ def flat_reader(first: Element) -> Callable[[Element], list[Array] | None]:
     return read
 
 
-def _part_reader(first: Element, nest: Nest) -> _Read:
+def _part_reader(first: Element, nest: Nest, cast: Cast) -> _Read:
     """Returns the reader of a part; `nest` has the first one's arrays, None for none."""
     kind = type(first)
     if kind is np.ndarray and nest is not None:
-        return _array_reader(first)
+        return _array_reader(first, cast)
     if hasattr(first, "detach") and nest is not None:
-        return _tensor_reader(first, nest)
+        return _tensor_reader(first, nest, cast)
     if kind is dict and isinstance(nest, dict) and len(nest) == len(first):
         keys = sorted(first, key=str)
         return _parts_reader(
-            dict, keys, [_part_reader(first[key], nest[str(key)]) for key in keys]
+            dict, keys, [_part_reader(first[key], nest[str(key)], cast) for key in keys]
         )
     if (
         kind in (tuple, list)
@@ -207,32 +245,33 @@ def _part_reader(first: Element, nest: Nest) -> _Read:
     ):
         pairs = zip(first, nest, strict=True)
         return _parts_reader(
-            kind, range(len(first)), [_part_reader(*pair) for pair in pairs]
+            kind, range(len(first)), [_part_reader(*pair, cast) for pair in pairs]
         )
-    return _any_reader(nest)
+    return _any_reader(nest, cast)
 
 
-def _array_reader(first: Array) -> _Read:
+def _array_reader(first: Array, cast: Cast) -> _Read:
     """Returns the reader of NumPy arrays of the first one's dtype and shape."""
     dtype, shape = first.dtype, first.shape
     carried = _carried(dtype)
+    assert carried is not None  # the caller has its array
 
     def read(part: Element, found: list[Array]) -> bool:
         if type(part) is not np.ndarray or part.dtype != dtype or part.shape != shape:
             return False
-        found.append(part if carried == dtype else part.astype(carried))
+        found.append(part if carried == dtype else cast(part, carried))
         return True
 
     return read
 
 
-def _tensor_reader(first: Leaf, nest: Nest) -> _Read:
+def _tensor_reader(first: Leaf, nest: Nest, cast: Cast) -> _Read:
     """Returns the reader of tensors of Torch that NumPy can read where they are."""
     kind = type(first)
     try:
-        quick = _array_reader(first.numpy())
+        quick = _array_reader(first.numpy(), cast)
     except (TypeError, RuntimeError):  # bfloat16; one with a gradient, or of a GPU
-        return _any_reader(nest)
+        return _any_reader(nest, cast)
 
     def read(part: Element, found: list[Array]) -> bool:
         if type(part) is not kind:
@@ -260,14 +299,14 @@ def _parts_reader(kind: Any, keys: Sequence[Any], readers: list[_Read]) -> _Read
     return read
 
 
-def _any_reader(nest: Nest | None) -> _Read:
+def _any_reader(nest: Nest | None, cast: Cast) -> _Read:
     """Returns the reader of parts of any kind; `nest` has the first one's arrays."""
     import tensorflow as tf
 
     forms = None if nest is None else _forms_of(nest)
 
     def read(part: Element, found: list[Array]) -> bool:
-        arrays = _arrays_of(part, "element", [])
+        arrays = _arrays_of(part, "element", [], cast)
         if arrays is None or forms is None:
             return arrays is None and forms is None
         if _forms_of(arrays) != forms:

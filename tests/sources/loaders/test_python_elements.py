@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
 
-from ipufeed.sources.python_elements import python_elements
+from ipufeed.sources.loaders.python_elements import python_elements
 
 LARGE = 20_000  # numbers; their bytes are kept in the cache of blocks
 
@@ -193,8 +193,8 @@ def test_an_exception_without_a_text_is_an_error_with_its_type():
 
 def test_a_callback_that_raises_gives_no_element(monkeypatch):
     """It then returns 0, and where the arrays are is not known."""
-    monkeypatch.setattr("ipufeed.sources.python_elements._answer", None)
-    monkeypatch.setattr("ipufeed.sources.python_elements._text_of", None)
+    monkeypatch.setattr("ipufeed.sources.loaders.python_elements._answer", None)
+    monkeypatch.setattr("ipufeed.sources.loaders.python_elements.LoaderError", None)
     monkeypatch.setattr(sys, "unraisablehook", lambda raised: None)
 
     with pytest.raises(tf.errors.UnknownError):
@@ -244,7 +244,7 @@ def test_a_thread_of_a_dataset_is_one_thread_to_python():
 END = """
     import threading, time
     import numpy as np, tensorflow as tf
-    from ipufeed.sources.python_elements import python_elements
+    from ipufeed.sources.loaders.python_elements import python_elements
 
     begun = threading.Event()
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ipufeed.benchmark.loaders.batch_steps import has_class
-from ipufeed.benchmark.loaders.tables import (
+from ipufeed.sources.loaders.batch_steps import has_class
+from ipufeed.sources.loaders.tables import (
     bytes_of_column,
     columns_of_table,
     is_arrow,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.benchmark.loaders.as_dataset import Reading, as_dataset, first_of
-from ipufeed.benchmark.loaders.kinds import kind_of
+from ipufeed.sources.loaders.as_dataset import Reading, as_dataset, first_of
+from ipufeed.sources.loaders.kinds import kind_of
 
 IMAGE, LABEL = np.zeros([2, 2], np.float32), np.zeros(2, np.int32)
 UNLIKE = {

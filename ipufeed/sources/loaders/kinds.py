@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ipufeed.benchmark.loaders.batch_steps import (
+from ipufeed.sources.loaders.batch_steps import (
     grain_batch,
     has_class,
     nodes_batch,
@@ -32,8 +32,7 @@ from ipufeed.benchmark.loaders.batch_steps import (
 )
 
 if TYPE_CHECKING:  # leaves imports numpy, which --help does without
-    from ipufeed.benchmark.loaders.leaves import Element
-    from ipufeed.benchmark.loaders.rows import Rows
+    from ipufeed.sources.loaders.leaves import Element
 
 # Any: the classes of frameworks that may not be installed.
 Loader = Any
@@ -87,13 +86,6 @@ class Kind:
     size: int | None = None
     in_lists: bool = False
     collects: bool = False
-
-    def rows(self) -> Rows:
-        """Returns what counts the samples of its elements."""
-        from ipufeed.benchmark.loaders.rows import Rows
-
-        batches = self.batch is not None
-        return Rows(self.size, batches, self.in_lists, self.collects)
 
 
 def kind_of(source: Loader) -> Kind | None:
