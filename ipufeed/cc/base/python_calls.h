@@ -29,51 +29,6 @@ inline bool python_is_ending() {
   return check != nullptr && check() == 0;
 }
 
-// Keeps Python's state of a thread that is not Python's own, from its first call of
-// Python to its end. Without it Python makes one for each call, and deletes it, which
-// takes most of the time of a call.
-class PythonThread {
- public:
-  // Before a call of Python, without its lock. Any thread.
-  static void keep() {
-    thread_local PythonThread thread;
-    if (!thread.seen_) thread.begin();
-  }
-
-  PythonThread(const PythonThread&) = delete;
-  PythonThread& operator=(const PythonThread&) = delete;
-
-  // Python may have begun to end since the check: it then unwinds this thread, which
-  // ends anyway.
-  ~PythonThread() noexcept(false) {
-    if (state_ == nullptr || python_is_ending()) return;
-    static const auto restore =
-        python_function<void (*)(void*)>("PyEval_RestoreThread");
-    static const auto release = python_function<void (*)(int)>("PyGILState_Release");
-    restore(state_);
-    release(unlocked_);
-  }
-
- private:
-  PythonThread() = default;
-
-  void begin() {
-    static const auto own =
-        python_function<void* (*)()>("PyGILState_GetThisThreadState");
-    static const auto ensure = python_function<int (*)()>("PyGILState_Ensure");
-    static const auto save = python_function<void* (*)()>("PyEval_SaveThread");
-    if (python_is_ending()) return;
-    seen_ = true;
-    if (own == nullptr || own() != nullptr) return;
-    unlocked_ = ensure();
-    state_ = save();
-  }
-
-  bool seen_ = false;
-  int unlocked_ = 0;  // PyGILState_STATE
-  void* state_ = nullptr;
-};
-
 // Keeps the exception that Python is raising on this thread while Python is called: a
 // destructor may run as its stack is unwound. The thread may have Python's lock or not.
 class KeptError {

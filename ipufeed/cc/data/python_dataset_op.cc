@@ -208,7 +208,10 @@ class PythonDataset : public DatasetBase {
     int call(ReadCall::Action action, const void** data, absl::Span<char> message) {
       if (!read_calls.begin()) return kCancelled;
       const auto end = absl::MakeCleanup([] { read_calls.end(); });
-      PythonThread::keep();
+      // Python makes a state for the thread here and deletes it at the end, which is
+      // most of the time of a call. Not to keep it is on purpose: it could only be
+      // deleted at the thread's end, with Python's lock, whose holder may wait for that
+      // end.
       const OnRead function = on_read.load(std::memory_order_acquire);  // [1]
       if (function == nullptr) return kUnknown;
       ReadCall call{dataset()->source_,

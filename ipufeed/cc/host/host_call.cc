@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/python_calls.h"
 #include "pipeline/pipeline.h"
 #include "replicas/processes.h"
 
@@ -44,7 +43,6 @@ absl::Status call_host(Program& program, const Context& context, HostCall* call)
   char message[4096] = "";
   call->message = message;
   call->message_size = sizeof(message);
-  PythonThread::keep();
   const int code = function(call);
   if (code == 0) return absl::OkStatus();
   return absl::Status(static_cast<absl::StatusCode>(code), message);

@@ -104,7 +104,8 @@ class _Source:
 
 
 _numbers = itertools.count()
-_sources: dict[int, _Source] = {}
+# What can read a dataset keeps its source: its tensor, and the graphs that it is in.
+_sources: weakref.WeakValueDictionary[int, _Source] = weakref.WeakValueDictionary()
 _passes: dict[int, _Pass] = {}
 
 
@@ -124,8 +125,8 @@ def python_elements(open_pass: Open, spec: Spec) -> Dataset:
         spec: A nest of tf.TensorSpec of numbers, of fully defined shapes.
 
     Returns:
-        The dataset, of unknown cardinality. Iterations can begin while it exists; the
-        arrays are copied.
+        The dataset, of unknown cardinality; the arrays are copied. Iterations can begin
+        while it exists, or a graph that it was made in.
 
     Errors: an exception of an iterator becomes the tf.errors.OpError that it becomes in a
     tf.py_function, with its type, text and line.
@@ -158,10 +159,42 @@ def python_elements(open_pass: Open, spec: Spec) -> Dataset:
             return spec
 
     _connect()
+    source = _sources[number] = _Source(open_pass, sizes)
     dataset: Dataset = PythonDataset()
-    _sources[number] = _Source(open_pass, sizes)
-    weakref.finalize(dataset, _sources.pop, number, None)
+    for owner in _owners(dataset._variant_tensor):
+        owner._ipufeed_sources = [*getattr(owner, "_ipufeed_sources", ()), source]
     return dataset
+
+
+def _owners(variant: Any) -> list[Any]:
+    """Returns what exists as long as something can make an iterator of a dataset.
+
+    In a graph it is not the dataset: its operation makes one in each run. A function's
+    graph may be called from others than the one around it, and is kept by its function
+    alone.
+
+    Args:
+        variant: The dataset's tensor.
+    """
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return [variant]
+    graphs = [variant.graph]
+    while (outer := _graph_around(graphs[-1])) is not None:
+        graphs.append(outer)
+    with tf.init_scope():
+        eager = tf.executing_eagerly()
+    # Around a function that is traced eagerly is a graph that never ends.
+    return graphs[:-1] if eager and len(graphs) > 1 else graphs
+
+
+def _graph_around(graph: Any) -> Any:
+    for name in ("outer_graph", "_outer_graph"):  # the second is that of a Defun
+        outer = getattr(graph, name, None)
+        if outer is not None:
+            return outer
+    return None
 
 
 @once

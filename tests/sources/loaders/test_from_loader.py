@@ -217,6 +217,7 @@ def test_a_first_element_that_fails_is_an_error_of_the_call():
     assert isinstance(raised.value.__cause__, LookupError)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # where JAX is imported
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_dataloader_of_pytorch(workers):
     if importlib.util.find_spec("torch") is None:

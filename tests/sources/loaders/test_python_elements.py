@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
 
-from ipufeed.sources.loaders.python_elements import python_elements
+from ipufeed.sources.loaders.python_elements import _forget, python_elements
+
+v1 = tf.compat.v1
 
 LARGE = 20_000  # numbers; their bytes are kept in the cache of blocks
 
@@ -210,35 +213,95 @@ def test_an_element_of_other_bytes_is_refused():
         list(dataset)
 
 
-def test_the_elements_of_a_dataset_that_is_gone_are_refused():
-    """Its tensor may outlive it."""
-    dataset = dataset_of([np.int32(1)])
+class Numbers:
+    """Opens passes over numbers."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def __call__(self):
+        return iter([[np.int32(number)] for number in self.numbers])
+
+
+def numbered(*numbers):
+    """A dataset, and a weak reference to what opens its passes."""
+    opens = Numbers(*numbers)
+    dataset = python_elements(opens, (tf.TensorSpec([], tf.int32),))
+    return dataset, weakref.ref(opens)
+
+
+def values_of(dataset):
+    return [int(each) for (each,) in dataset]
+
+
+def test_elements_can_be_read_as_long_as_a_tensor_of_the_dataset_exists():
+    dataset, source = numbered(1, 2, 3)
     variant, spec = dataset._variant_tensor, dataset.element_spec
     del dataset
     gc.collect()
     again = tf.data.experimental.from_variant(variant, spec)
+    assert values_of(again) == [1, 2, 3]
+
+    del again, variant
+    gc.collect()
+    assert source() is None
+
+
+def test_a_function_reads_a_dataset_that_it_makes():
+    """At each call, also when another function calls it."""
+    sources = []
+
+    @tf.function
+    def inner():
+        dataset, source = numbered(1, 2, 3, 4)
+        sources.append(source)
+        return dataset.reduce(0, lambda total, each: total + each[0])
+
+    def call():
+        @tf.function
+        def outer():
+            return 10 * inner()
+
+        assert int(outer()) == 100
+
+    call()
+    gc.collect()
+    assert [int(inner()), int(inner())] == [10, 10]
+
+    (source,) = sources
+    inner = None
+    gc.collect()
+    assert source() is None
+
+
+@pytest.mark.parametrize(
+    "make", [v1.data.make_initializable_iterator, v1.data.make_one_shot_iterator]
+)
+def test_a_graph_reads_a_dataset_that_is_made_in_it(make):
+    with tf.Graph().as_default() as graph:
+        dataset, source = numbered(1, 2)
+        iterator = make(dataset)
+        following = iterator.get_next()
+        del dataset
+        gc.collect()
+        with v1.Session() as session:
+            for _ in range(2 if make is v1.data.make_initializable_iterator else 1):
+                if make is v1.data.make_initializable_iterator:
+                    session.run(iterator.initializer)
+                assert [session.run(following) for _ in range(2)] == [(1,), (2,)]
+
+    assert source() is not None
+    del graph, iterator, following, session
+    gc.collect()
+    assert source() is None
+
+
+def test_the_elements_of_a_dataset_whose_state_was_reset_are_refused():
+    dataset, _ = numbered(1, 2, 3, 4, 5)
+    _forget()
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="does not exist any more"):
-        list(again)
-
-
-def test_a_thread_of_a_dataset_is_one_thread_to_python():
-    """Python's state of it is kept between the elements."""
-    local, seen = threading.local(), []
-
-    def counting():
-        for number in range(5):
-            local.count = getattr(local, "count", 0) + 1
-            seen.append((local.count, threading.get_ident()))
-            yield [np.int32(number)]
-
-    dataset = python_elements(counting, (tf.TensorSpec([], tf.int32),))
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = 1
-    assert len(list(dataset.prefetch(1).with_options(options))) == 5
-
-    assert len({ident for _, ident in seen}) == 1
-    assert [count for count, _ in seen] == [1, 2, 3, 4, 5]
+        list(dataset)
 
 
 END = """
