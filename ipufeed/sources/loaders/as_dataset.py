@@ -2,13 +2,14 @@
 
     loader --next(), in Python--> arrays --native copy--> tf.data --> infeed
 
-Each element costs some microseconds more than in the loader's own loop, in Python, in the
-thread that requests it, and its copy. Numbers of a type that no feed carries become int32
-or float32.
+Each element costs some tens of microseconds more than in the loader's own loop, in
+Python, in the thread that requests it, and its copy. Numbers of a type that no feed
+carries become int32 or float32.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,8 +23,9 @@ from ipufeed.sources.loaders.element_arrays import (
     held,
     rounded,
 )
-from ipufeed.sources.loaders.failure import LoaderError, place_of
+from ipufeed.sources.loaders.failure import LoaderError
 from ipufeed.sources.loaders.kinds import (
+    DATA,
     Kind,
     Loader,
     Remade,
@@ -71,8 +73,8 @@ def from_loader(loader: Loader) -> Dataset:
         dataset = ipufeed.sources.from_loader(torch_dataloader)
         queue = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset.repeat())
 
-    The way from Python is a native one: an element takes some microseconds and a copy,
-    where tf.data.Dataset.from_generator takes tenths of a millisecond and several copies
+    The way from Python is a native one: an element takes some tens of microseconds and a
+    copy, a tenth of the time of tf.data.Dataset.from_generator or less
     (`python -m benchmarks.targets --only loaders`). The loader's threads and processes
     stay its own. An element is read when it is requested: `.prefetch(2)` reads ahead.
 
@@ -85,10 +87,10 @@ def from_loader(loader: Loader) -> Dataset:
 
     Returns:
         The dataset, of unknown cardinality. An element has the structure of the loader's
-        first one: dicts, and tuples for lists and tuples; None and empty parts are left
-        out. Shapes are those of the first element. Dtypes are those that a feed carries:
-        integers of 16, 64 and unsigned 32 bits become int32, float64, bfloat16 and float8
-        become float32, all others stay.
+        first one: dicts, and tuples for lists and tuples; a list of Python's numbers is
+        one array, and None is left out. Shapes are those of the first element. Dtypes are
+        those that a feed carries: integers of 16, 64 and unsigned 32 bits become int32,
+        float64, bfloat16 and float8 become float32, all others stay.
 
     Raises:
         TypeError: It is not a loader, or a function that returns one.
@@ -97,9 +99,12 @@ def from_loader(loader: Loader) -> Dataset:
             are not arrays of real numbers.
 
     Errors while it is iterated: an exception of the loader is the tf.errors.OpError that
-    it would be in a tf.py_function, with its type, its text and its line. An element of
-    another structure or shape than the first one (a smaller last batch), and an integer
-    that int32 does not hold, are a tf.errors.InvalidArgumentError that names them.
+    it would be in a tf.py_function, with its type, its text and its line, and ends the
+    pass. An element of another structure or shape than the first one (a smaller last
+    batch), and a number that int32 or float32 does not hold, are a
+    tf.errors.InvalidArgumentError that names the place; the next element can be read. So
+    is a second pass that is begun with the iterator of an open one: the first one ends
+    with it.
 
     Threads: the loader is read on those of tf.data, never on the main one; each pass by
     one at a time.
@@ -128,6 +133,8 @@ def _not_a_loader(source: object) -> str:
         "For a tf.data.Dataset there is nothing to do: feed it as it is."
         if hasattr(source, "element_spec")
         else "Data in memory is a dataset by tf.data.Dataset.from_tensor_slices."
+        if isinstance(source, DATA)
+        else "Give an object that has `__iter__`, or a generator function."
     )
     return (
         "a loader, which can be iterated, or a function that returns one, got "
@@ -171,34 +178,84 @@ def as_dataset(
         lambda array: tf.TensorSpec(array.shape, tf.as_dtype(array.dtype)), arrays
     )
 
-    flat = flat_reader(first, cast)
+    return python_elements(_Passes(kind, read, first, arrays, cast), signature)
 
-    def generate() -> Iterator[list[Array]]:
+
+_END = object()
+_TWO_PASSES = (
+    "a second pass over the loader was begun before the end of this one, and iter() gave "
+    "the same iterator for both, as that of a DataLoader with persistent_workers=True. "
+    "Iterate the dataset once at a time, or make a loader for each iteration."
+)
+
+
+class _Passes:
+    """Opens the passes of a dataset over a loader.
+
+    Args:
+        kind: The loader's kind.
+        reading: Gets what is known of the loader.
+        first: Its first element.
+        arrays: The arrays of that.
+        cast: Casts the numbers of a dtype that feeds do not carry.
+    """
+
+    def __init__(
+        self, kind: Kind, reading: Reading, first: Element, arrays: Nest, cast: Cast
+    ) -> None:
+        self._kind = kind
+        self._reading = reading
+        self._arrays = arrays
+        self._cast = cast
+        self._flat = flat_reader(first, cast)
+        # The last pass of an iterator, by the iterator's identity.
+        self._newest: dict[int, object] = {}
+
+    def __call__(self) -> Iterator[list[Array] | Exception]:
+        """Yields the elements of a pass; of one that is unfit the error."""
+        own, reading = object(), self._reading
         is_left = False  # the pass ends before the loader
         # The very first element takes a start-up, which is in no period.
-        called = time.monotonic() if read.is_begun else 0.0
-        read.is_begun = True
+        called = time.monotonic() if reading.is_begun else 0.0
+        reading.is_begun = True
         try:
-            with kind.open() as iterator:
-                for number, element in enumerate(iterator):
+            with self._kind.open() as iterator:
+                self._newest[id(iterator)] = own
+                for number in itertools.count():
+                    if self._newest.get(id(iterator)) is not own:
+                        raise ValueError(_TWO_PASSES)
+                    element = next(iterator, _END)
+                    if element is _END:
+                        break
                     if called:
-                        read.seconds += time.monotonic() - called
-                        read.elements += 1
-                    found = flat(element)
-                    if found is None:
-                        raise _unlike(arrays, arrays_of(element, "element"), number)
+                        reading.seconds += time.monotonic() - called
+                        reading.elements += 1
                     try:
-                        yield found
+                        yield self._found_in(element, number)
                     except GeneratorExit:
                         is_left = True
                         raise
                     called = time.monotonic()
         except BaseException as error:  # sys.exit() in a loader, too
             if not is_left:
-                read.failures.append(LoaderError(error))
+                reading.failures.append(LoaderError(error))
             raise
+        finally:
+            for key, each in list(self._newest.items()):
+                if each is own:
+                    del self._newest[key]
 
-    return python_elements(generate, signature)
+    def _found_in(self, element: Element, number: int) -> list[Array] | Exception:
+        try:
+            found = self._flat(element)
+            if found is not None:
+                return found
+            other = arrays_of(element, "element", cast=self._cast)
+            error = _unlike(self._arrays, other, number)
+        except UnsupportedElementError as unfit:
+            error = UnsupportedElementError(f"element {number} (from 0): {unfit}")
+        self._reading.failures.append(LoaderError(error))
+        return error
 
 
 def first_of(kind: Kind) -> Element:
@@ -228,9 +285,10 @@ def first_of(kind: Kind) -> Element:
         raise found.interruption
     error = found.error
     if error is not None:
+        failed = LoaderError(error)
         raise ValueError(
-            f"The loader failed at element 0 (from 0) with {type(error).__name__}: "
-            f"{error}{place_of(error)}"
+            f"The loader failed before its first element with {failed.kind}: "
+            f"{failed.message}"
         ) from error
     if not found.value:
         raise ValueError("The loader has no element: there is nothing to feed.")
@@ -259,7 +317,7 @@ def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
     if len(places) > MOST_PLACES:
         texts.append(f"{len(places) - MOST_PLACES} more differences")
     remedy = "Let the loader give the same arrays in each element."
-    if what == "shape":
+    if what == "shape" and all(_ranks_agree(expected[p], found[p]) for p in places):
         remedy = (
             "Pad them, or leave a smaller last batch out (`drop_last=True` of a "
             "DataLoader)."
@@ -268,6 +326,10 @@ def _unlike(first: Nest, other: Nest, number: int) -> UnsupportedElementError:
         f"element {number} (from 0) has {'; '.join(texts) or 'another structure'}: a "
         f"device takes elements of one {what}. {remedy}"
     )
+
+
+def _ranks_agree(form: str, other: str) -> bool:
+    return form.count(",") == other.count(",")
 
 
 def _forms_by_place(arrays: Nest, place: str) -> dict[str, str]:

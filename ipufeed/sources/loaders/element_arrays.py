@@ -6,8 +6,9 @@ flat_reader   the elements that are like the first one, in microseconds
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,21 +43,31 @@ Cast = Callable[[Array, "np.dtype[Any]"], Array]
 
 
 def rounded(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Casts; an integer that the dtype does not hold becomes another one."""
-    return array.astype(dtype)
+    """Casts; a number that the dtype does not hold becomes another one."""
+    with np.errstate(over="ignore"):
+        return array.astype(dtype)
 
 
 def held(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Casts; ValueError for an integer that the dtype does not hold."""
-    if array.dtype.kind in "iu" and array.size and dtype.kind in "iu":
+    """Casts; ValueError for a number that the dtype does not hold."""
+    found = rounded(array, dtype)
+    if array.dtype.kind in "iu" and array.size:
         limits = np.iinfo(dtype)
         for value in (array.min(), array.max()):
             if not limits.min <= int(value) <= limits.max:
-                raise ValueError(
-                    f"a loader's integers are fed as {dtype.name}, which does not hold "
-                    f"{value}. Let the loader give smaller ones, or floats."
-                )
-    return array.astype(dtype)
+                raise _not_held(value, dtype)
+    if array.dtype.kind == "f" and not np.isfinite(found).all():
+        lost = np.isinf(found) & np.isfinite(array)
+        if lost.any():
+            raise _not_held(array[lost].flat[0], dtype)
+    return found
+
+
+def _not_held(value: object, dtype: np.dtype[Any]) -> ValueError:
+    return ValueError(
+        f"is fed as {dtype.name}, which does not hold {value}. Let the loader give "
+        f"{'smaller ones, or floats' if dtype.kind == 'i' else 'smaller numbers'}."
+    )
 
 
 def arrays_of(
@@ -119,7 +130,10 @@ def _arrays_of(
 
 def _leaf_of(leaf: Leaf, path: str, texts: list[str], cast: Cast) -> Array | None:
     """Returns the array of a leaf; None for strings, whose place `texts` gets."""
-    array = None if isinstance(leaf, (str, bytes)) else _as_numbers(leaf, cast)
+    try:
+        array = None if isinstance(leaf, (str, bytes)) else _as_numbers(leaf, cast)
+    except ValueError as error:
+        raise UnsupportedElementError(f"{path} {error}") from None
     if array is not None:
         return array
     if _is_text(leaf):
@@ -130,9 +144,21 @@ def _leaf_of(leaf: Leaf, path: str, texts: list[str], cast: Cast) -> Array | Non
         got += f" ({leaf.layout} on {leaf.device})"
     raise UnsupportedElementError(
         f"{path} must be an array of real numbers, got {got}, which the device "
-        "does not take. Let the loader give arrays of numbers, or strings, which are left "
-        "out."
+        f"does not take{_reason_of(leaf)}. Let the loader give arrays of numbers."
     )
+
+
+def _reason_of(leaf: Leaf) -> str:
+    """Returns why a leaf is not an array, if its own conversion to one shows it."""
+    if isinstance(leaf, np.ma.MaskedArray):
+        return ": it has masked values"
+    if not hasattr(leaf, "__array__"):
+        return ""
+    try:
+        np.asarray(leaf)
+    except Exception as error:
+        return f" ({type(error).__name__}: {error})"
+    return ""
 
 
 def _is_text(leaf: Leaf) -> bool:
@@ -149,7 +175,7 @@ def _is_text(leaf: Leaf) -> bool:
 def _as_numbers(leaf: Leaf, cast: Cast) -> Array | None:
     """Returns the leaf as an array of a feed's type; None for strings and objects."""
     array = _of_torch(leaf) if hasattr(leaf, "detach") else as_array(leaf)
-    if array is None:
+    if array is None or np.ma.is_masked(leaf):
         return None
     carried = _carried(array.dtype)
     if carried is None:
@@ -209,15 +235,16 @@ def flat_reader(
     import tensorflow as tf
 
     nest = arrays_of(first, "element", cast=cast)
-    forms = _forms_of(nest)
+    forms, gaps = _forms_of(nest), _gaps_in(first)
     quick = _part_reader(first, nest, cast)
 
     def read(element: Element) -> list[Array] | None:
         found: list[Array] = []
-        if quick(element, found):
-            return found
+        with contextlib.suppress(ValueError):  # below it is one that names the place
+            if quick(element, found):
+                return found
         nest = arrays_of(element, "element", cast=cast)
-        if _forms_of(nest) != forms:
+        if _forms_of(nest) != forms or _gaps_in(element) != gaps:
             return None
         flat: list[Array] = tf.nest.flatten(nest)
         return flat
@@ -247,7 +274,7 @@ def _part_reader(first: Element, nest: Nest, cast: Cast) -> _Read:
         return _parts_reader(
             kind, range(len(first)), [_part_reader(*pair, cast) for pair in pairs]
         )
-    return _any_reader(nest, cast)
+    return _any_reader(first, nest, cast)
 
 
 def _array_reader(first: Array, cast: Cast) -> _Read:
@@ -271,7 +298,7 @@ def _tensor_reader(first: Leaf, nest: Nest, cast: Cast) -> _Read:
     try:
         quick = _array_reader(first.numpy(), cast)
     except (TypeError, RuntimeError):  # bfloat16; one with a gradient, or of a GPU
-        return _any_reader(nest, cast)
+        return _any_reader(first, nest, cast)
 
     def read(part: Element, found: list[Array]) -> bool:
         if type(part) is not kind:
@@ -299,13 +326,16 @@ def _parts_reader(kind: Any, keys: Sequence[Any], readers: list[_Read]) -> _Read
     return read
 
 
-def _any_reader(nest: Nest | None, cast: Cast) -> _Read:
+def _any_reader(first: Element, nest: Nest | None, cast: Cast) -> _Read:
     """Returns the reader of parts of any kind; `nest` has the first one's arrays."""
     import tensorflow as tf
 
     forms = None if nest is None else _forms_of(nest)
+    gaps = _gaps_in(first)
 
     def read(part: Element, found: list[Array]) -> bool:
+        if _gaps_in(part) != gaps:
+            return False
         arrays = _arrays_of(part, "element", [], cast)
         if arrays is None or forms is None:
             return arrays is None and forms is None
@@ -318,6 +348,21 @@ def _any_reader(nest: Nest | None, cast: Cast) -> _Read:
         return True
 
     return read
+
+
+def _gaps_in(element: Element) -> list[object]:
+    """Returns the places of None in lists and tuples whose later items move up."""
+    if isinstance(element, (list, tuple)) and parts_of(element) is None:
+        if is_numbers(element):
+            return []
+        items: Iterable[tuple[object, Element]] = enumerate(element)
+        given = [k for k, each in enumerate(element) if each is not None]
+        own: list[object] = [k for k in range(max(given, default=0)) if k not in given]
+    else:
+        if type(element) is np.ndarray:
+            return []
+        items, own = (parts_of(element) or {}).items(), []
+    return own + [(k, gaps) for k, each in items if (gaps := _gaps_in(each))]
 
 
 def _forms_of(arrays: Nest) -> object:

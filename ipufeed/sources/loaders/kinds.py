@@ -51,6 +51,8 @@ REFUSED = {
     ("pyarrow", "Table"): "a table",
     ("pyarrow", "RecordBatch"): "a table",
 }
+# The modules of iterators, which iter() does not start again.
+SPENT = ("builtins", "itertools")
 # What gives its data by a method, by module and class.
 METHODS = {
     ("pyarrow", "Dataset"): "to_batches()",
@@ -179,7 +181,7 @@ class Remade:
 
     def __init__(self, make: Callable[[], Loader], first: Loader) -> None:
         self._make = make
-        self._first = first
+        self._first = self._last = first
         kind = kind_of(first)
         if kind is None:
             raise TypeError(f"`first` must be a loader, got {type(first).__name__}.")
@@ -187,9 +189,17 @@ class Remade:
 
     def _open(self) -> contextlib.AbstractContextManager[Iterator[Element]]:
         source, self._first = self._first, None
-        kind = kind_of(self._make() if source is None else source)
+        if source is None:
+            source = self._make()
+            if source is self._last and type(source).__module__ in SPENT:
+                raise ValueError(
+                    f"the function must make a new {type(source).__name__} at each call, "
+                    "got the same one again, which has been read"
+                )
+        kind = kind_of(source)
         if kind is None:
             raise TypeError("the function must return a loader each time it is called")
+        self._last = source
         return kind.open()
 
 

@@ -25,13 +25,14 @@ from ipufeed.sources.loaders.failure import LoaderError
 from ipufeed.tf_types import Dataset, Spec
 
 Array = NDArray[Any]
-Open = Callable[[], Iterator[Sequence[Array]]]
+Open = Callable[[], Iterator[Sequence[Array] | Exception]]
 
 # ReadCall::Action and ReadCall::Answer.
 _CLOSE = 1
 _ELEMENT, _END = -1, -2
 # The status codes (of absl) of exceptions, as those of a tf.py_function.
 _UNKNOWN = 2
+_GAP = b" [...] "
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (TypeError, 3),
     (ValueError, 3),
@@ -69,6 +70,8 @@ class _Pass:
         except StopIteration:
             self.arrays = []
             return _END
+        if isinstance(element, Exception):
+            raise element
         arrays = [np.ascontiguousarray(each) for each in element]
         if [each.nbytes for each in arrays] != self.source.sizes:
             raise ValueError(
@@ -120,8 +123,9 @@ def python_elements(open_pass: Open, spec: Spec) -> Dataset:
 
     Args:
         open_pass: Returns the iterator of a pass. Its elements are lists of arrays, in
-            the order of tf.nest.flatten(spec), each of the spec's dtype and shape. An
-            iterator with `close` (a generator) is closed at the end of its pass.
+            the order of tf.nest.flatten(spec), each of the spec's dtype and shape, or
+            exceptions, after each of which it goes on. An iterator with `close` (a
+            generator) is closed at the end of its pass.
         spec: A nest of tf.TensorSpec of numbers, of fully defined shapes.
 
     Returns:
@@ -232,13 +236,24 @@ def _on_read(action: int, pointer: Any) -> int:
         if action == _CLOSE:
             raise  # ctypes gives it to sys.unraisablehook
         failed = LoaderError(error)
-        text = f"{failed.kind}: {failed.message}".encode(errors="backslashreplace")
-        text = text[: call.message_size - 1]
-        text = text.decode(errors="ignore").encode() + b"\0"
+        text = _shortened(f"{failed.kind}: {failed.message}", call.message_size - 1)
         ctypes.memmove(call.message, text, len(text))
         return next(
             (code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN
         )
+
+
+def _shortened(text: str, size: int) -> bytes:
+    """Returns a text as a string of C, without its middle if it has more bytes.
+
+    Its end has the line, and of an exception in a process of the loader the cause.
+    """
+    found = text.replace("\0", "\\0").encode(errors="backslashreplace")
+    if len(found) > size:
+        half = (size - len(_GAP)) // 2
+        found = found[:half] + _GAP + found[-half:]
+        found = found.decode(errors="ignore").encode()
+    return found + b"\0"
 
 
 _callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.POINTER(_ReadCall))(

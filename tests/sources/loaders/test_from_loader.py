@@ -118,12 +118,14 @@ def test_a_loader_without_elements_is_refused():
 )
 def test_an_integer_that_does_not_fit_is_an_error(dtype, value):
     """Of the first element at the call, of others when they are read."""
-    does_not_fit = f"fed as int32, which does not hold {value}"
-    with pytest.raises(ValueError, match=does_not_fit):
+    does_not_fit = rf"element\['y'\] is fed as int32, which does not hold {value}"
+    with pytest.raises(UnsupportedElementError, match=does_not_fit):
         sources.from_loader(Batches(rows(value, dtype)))
 
     dataset = sources.from_loader(Batches(rows(1, dtype), rows(value, dtype)))
-    with pytest.raises(tf.errors.InvalidArgumentError, match=does_not_fit):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=rf"element 1 \(from 0\): {does_not_fit}"
+    ):
         list(dataset)
 
 
@@ -131,7 +133,7 @@ def test_integers_of_python_must_fit_too():
     numbers = sources.from_loader(Batches(2**31 - 1, -(2**31)))
     assert list(numbers.as_numpy_iterator()) == [2**31 - 1, -(2**31)]
 
-    with pytest.raises(ValueError, match="does not hold 2147483648"):
+    with pytest.raises(ValueError, match=r"element is fed.* not hold 2147483648"):
         sources.from_loader(Batches(2**31))
 
 
@@ -142,6 +144,112 @@ def test_all_that_fits_keeps_its_value(dtype):
     loader = Batches(rows(least, dtype), rows(largest, dtype))
 
     assert values_of(sources.from_loader(loader)) == [least, largest]
+
+
+def test_a_float_beyond_float32_is_an_error():
+    """Infinities and NaN are those of the loader."""
+    kept = np.array([np.inf, -np.inf, np.nan, 3e38])
+    dataset = sources.from_loader(Batches(kept, np.array([1.0, 2.0, 3.0, -1e300])))
+    iterator = dataset.as_numpy_iterator()
+
+    np.testing.assert_array_equal(next(iterator), np.float32(kept))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"as float32, which does not hold -1e.300"
+    ):
+        next(iterator)
+
+
+def test_an_element_that_does_not_fit_can_be_left_out():
+    elements = [np.ones(2), np.ones(1), np.array([2.0, 1e300]), np.full(2, 3.0)]
+    dataset = sources.from_loader(Batches(*elements)).ignore_errors()
+
+    assert [each.tolist() for each in dataset.as_numpy_iterator()] == [[1, 1], [3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ((None, 1), (2, None), "another structure"),
+        ({"x": 1, "y": 1}, {"x": None, "y": 2}, r"has nothing at \['x'\]"),
+        ({"x": [1, None]}, {"x": [None, 1]}, "another structure"),
+        ((5, np.ones(2)), (None, np.ones(2)), "element 1"),
+    ],
+)
+def test_a_part_that_is_missing_elsewhere_is_an_error(first, second, what):
+    """The parts behind it do not take its place."""
+    dataset = sources.from_loader(Batches(first, second))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=what):
+        list(dataset)
+
+
+def test_masked_values_are_refused():
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    with pytest.raises(UnsupportedElementError, match="it has masked values"):
+        sources.from_loader(Batches(masked))
+
+    (found,) = sources.from_loader(Batches(np.ma.array([1, 2]))).as_numpy_iterator()
+    assert found.tolist() == [1, 2]
+
+
+def test_the_reason_why_an_array_cannot_be_read_is_in_the_error():
+    class Lazy:
+        def __array__(self, *arguments, **options):
+            raise OSError("disk gone")
+
+    with pytest.raises(UnsupportedElementError, match=r"\(OSError: disk gone\)"):
+        sources.from_loader(Batches(Lazy()))
+
+
+class OneIterator(Batches):
+    """iter() starts its iterator again, as persistent workers do."""
+
+    def __iter__(self):
+        self.number = -1
+        return Again.of(self)
+
+
+class Again:
+    """The iterator of all passes over a loader."""
+
+    @classmethod
+    def of(cls, loader):
+        loader.again = getattr(loader, "again", None) or cls()
+        loader.again.loader = loader
+        return loader.again
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.loader.number += 1
+        if self.loader.number == len(self.loader.batches):
+            raise StopIteration
+        return self.loader.batches[self.loader.number]
+
+
+def test_two_passes_of_one_iterator_are_an_error_of_the_first():
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = (
+        False  # no element is read ahead
+    )
+    loader = OneIterator(rows(0), rows(1), rows(2))
+    dataset = sources.from_loader(loader).with_options(options)
+    assert values_of(dataset.repeat(2)) == [0, 1, 2, 0, 1, 2]
+
+    first, second = dataset.as_numpy_iterator(), dataset.as_numpy_iterator()
+    assert [next(first)["y"][0], next(second)["y"][0]] == [0, 0]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a second pass over"):
+        next(first)
+    assert [each["y"][0] for each in second] == [1, 2]
+
+
+def test_a_function_that_makes_the_same_iterator_again_is_refused():
+    iterator = iter([rows(0), rows(1)])
+    dataset = sources.from_loader(lambda: iterator)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a new list_iterator at"):
+        list(dataset)
 
 
 def test_an_empty_array_of_integers_has_no_limits():
@@ -184,6 +292,20 @@ def test_an_exception_has_its_type_text_and_line():
     line = failing.__code__.co_firstlineno + 2
     assert re.search(
         rf"LookupError: no such file \({__file__}:{line}\)", str(raised.value)
+    )
+
+
+@pytest.mark.parametrize("end", ["the cause", "the \0 cause"])
+def test_a_long_text_loses_its_middle(end):
+    def failing():
+        yield rows(0)
+        raise LookupError("x" * 9_000 + end)
+
+    with pytest.raises(tf.errors.OpError) as raised:
+        list(sources.from_loader(failing))
+    shown = re.escape(end.replace("\0", r"\0"))
+    assert re.search(
+        rf"LookupError: x+ \[\.\.\.\] x+{shown} \({__file__}:\d+\)", str(raised.value)
     )
 
 
@@ -233,6 +355,12 @@ def test_a_dataloader_of_pytorch(workers):
         tf.TensorSpec([4, 2], tf.float32),
         tf.TensorSpec([4], tf.int32),
     )
+    if workers:
+        again = DataLoader(data, 4, num_workers=workers, persistent_workers=True)
+        several = sources.from_loader(again)
+        assert len(list(several.repeat(2))) == 8
+        with pytest.raises(tf.errors.InvalidArgumentError, match="persistent_workers"):
+            list(tf.data.Dataset.zip((several, several)))
     for _ in range(2):
         labels = [each.tolist() for _, each in dataset.as_numpy_iterator()]
         assert labels == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]

@@ -274,6 +274,24 @@ def test_a_function_reads_a_dataset_that_it_makes():
     assert source() is None
 
 
+def test_a_function_that_has_read_a_dataset_can_be_deleted():
+    """TensorFlow waits for the dataset's threads then, and has Python's lock."""
+
+    def total(dataset):
+        @tf.function
+        def add():
+            found = 0
+            for (each,) in dataset:
+                found += each
+            return found + dataset.reduce(0, lambda some, each: some + each[0])
+
+        return int(add())
+
+    for _ in range(3):
+        assert total(numbered(1, 2, 3)[0]) == 12
+        gc.collect()
+
+
 @pytest.mark.parametrize(
     "make", [v1.data.make_initializable_iterator, v1.data.make_one_shot_iterator]
 )
