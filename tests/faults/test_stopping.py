@@ -134,11 +134,8 @@ def test_a_time_out_of_a_stream_loses_nothing(release):
             with pytest.raises(tf.errors.DeadlineExceededError, match="got no result"):
                 next(feeds.outfeed.stream(timeout_s=timeout_s))
         release.set()
-        assert [float(x) for x in feeds.outfeed.stream(timeout_s=DEADLOCK_S)] == [
-            0,
-            1,
-            2,
-        ]
+        results = feeds.outfeed.stream(timeout_s=DEADLOCK_S)
+        assert [float(x) for x in results] == [0, 1, 2]
         assert run.end() is None
 
 

@@ -135,7 +135,7 @@ def measure_through(
         found, interruption = run_on_device(dataset, settings, waiting, device)
     conditions = conditions_since(before, waiting)
     run = _completed_run(found, interruption)
-    raw = _complete_counts(run, dataset, reading.failures)
+    raw = _complete_counts(run, dataset, reading.failure)
     if recording is not None:
         recording.requested_ns = raw.counters["requested_ns"]
     compared, calibration = Comparisons(), None
@@ -343,7 +343,7 @@ def _check_mode(dataset: Dataset, settings: Settings) -> None:
 
 
 def _complete_counts(
-    run: DeviceRun, dataset: Dataset, failures: list[LoaderError]
+    run: DeviceRun, dataset: Dataset, own: LoaderError | None
 ) -> RawMeasurement:
     """Returns the consumer's counts, with the infeed's waits and the dataset's error."""
     _, _, alike = element_size(dataset)
@@ -355,8 +355,8 @@ def _complete_counts(
         "same_leading_dimension": int(alike),
     }
     failure = _dataset_error(run.failure)
-    if failure is not None and failures:  # TensorFlow's has a traceback for a text
-        failure = failures[0]
+    if failure is not None and own:  # TensorFlow's has a traceback for a text
+        failure = own
     return dataclasses.replace(run.raw, counters=counters, failure=failure)
 
 

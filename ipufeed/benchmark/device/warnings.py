@@ -12,8 +12,8 @@ from ipufeed.benchmark.device.section import (
 from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.result.sections import WarningSection
 from ipufeed.render.units import counted, duration, size
+from ipufeed.sources.loaders.as_dataset import places_of
 
-MOST_PLACES = 3  # that a warning names
 # If the harness takes a larger fraction of a step, it is too slow for the step.
 MOST_HARNESS = 0.5
 # The least utilisation with a free source.
@@ -48,15 +48,9 @@ def text_warnings(texts: list[str]) -> list[WarningSection]:
     """
     if not texts:
         return []
-    places = ", ".join(texts[:MOST_PLACES])
-    more = len(texts) - MOST_PLACES
-    places += f" and {more} more" if more > 0 else ""
-    return [
-        {
-            "code": "strings_left_out",
-            "message": f"Strings are not fed, since no device takes them: {places}.",
-        }
-    ]
+    places = places_of(texts)
+    message = f"Strings are not fed, since no device takes them: {places}."
+    return [{"code": "strings_left_out", "message": message}]
 
 
 def _too_short_a_step(facts: DeviceFacts) -> Warning_:

@@ -45,8 +45,8 @@ class Reading:
     """What is known of a loader that is read as a dataset.
 
     Attributes:
-        failures: What it has raised: the dataset's error has the text only, in a traceback
-            of TensorFlow.
+        failure: What it raised first: the dataset's error has the text only, in a
+            traceback of TensorFlow.
         elements: The elements that it has given, behind the very first one.
         seconds: The time in which they were waited for, and each later pass was begun.
         texts: The places of strings in an element, which are left out.
@@ -55,7 +55,7 @@ class Reading:
     Threads: one iteration at a time adds to it.
     """
 
-    failures: list[LoaderError] = field(default_factory=list)
+    failure: LoaderError | None = None
     elements: int = 0
     seconds: float = 0.0
     texts: list[str] = field(default_factory=list)
@@ -120,12 +120,18 @@ def from_loader(loader: Loader) -> Dataset:
     reading = Reading()
     dataset = as_dataset(kind, first_of(kind), reading, held)
     if reading.texts:
-        places = ", ".join(reading.texts[:MOST_PLACES])
         raise UnsupportedElementError(
-            f"The loader's element has strings, which no device takes: {places}. Give a "
-            "generator function that yields the rest of it."
+            "The loader's element has strings, which no device takes: "
+            f"{places_of(reading.texts)}. Give a generator function that yields the rest."
         )
     return dataset
+
+
+def places_of(texts: list[str]) -> str:
+    """Returns the first of the places in an element, and how many more there are."""
+    more = len(texts) - MOST_PLACES
+    shown = ", ".join(texts[:MOST_PLACES])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _not_a_loader(source: object) -> str:
@@ -238,7 +244,7 @@ class _Passes:
                     called = time.monotonic()
         except BaseException as error:  # sys.exit() in a loader, too
             if not is_left:
-                reading.failures.append(LoaderError(error))
+                reading.failure = reading.failure or LoaderError(error)
             raise
         finally:
             for key, each in list(self._newest.items()):
@@ -254,7 +260,7 @@ class _Passes:
             error = _unlike(self._arrays, other, number)
         except UnsupportedElementError as unfit:
             error = UnsupportedElementError(f"element {number} (from 0): {unfit}")
-        self._reading.failures.append(LoaderError(error))
+        self._reading.failure = self._reading.failure or LoaderError(error)
         return error
 
 

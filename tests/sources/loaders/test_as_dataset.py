@@ -133,7 +133,7 @@ def test_what_the_end_of_a_pass_raises_is_not_the_loaders_failure(monkeypatch):
     gc.collect()
 
     assert [each.exc_type for each in raised] == [OSError]
-    assert not reading.failures
+    assert reading.failure is None
 
 
 def test_strings_are_left_out_by_their_place():

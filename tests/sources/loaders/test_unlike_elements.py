@@ -49,4 +49,4 @@ def test_an_element_that_is_unlike_the_first_one_is_named_by_its_places(other, t
     with pytest.raises(tf.errors.InvalidArgumentError):
         list(as_dataset(kind, first_of(kind), reading))
 
-    assert f"element 1 (from 0) has {text}" in reading.failures[0].message
+    assert f"element 1 (from 0) has {text}" in reading.failure.message
