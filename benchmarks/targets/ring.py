@@ -6,12 +6,13 @@ line of its own, which is the least that a queue does. Where a processor moves t
 at once they cost the same; where it does not, only the second is a floor for a queue.
 """
 
+import operator
 from dataclasses import replace
 
 import numpy as np
 
 from benchmarks import native
-from benchmarks.targets import Row, row
+from benchmarks.targets import Row, comparison, row
 
 # The round trip over two cache lines on the machine where the bounds were set. On a virtual
 # machine whose CPUs are further apart it is longer, and so are all times of the ring.
@@ -70,6 +71,15 @@ def rows(quick: bool) -> list[Row]:
             0,
             "x",
             ratio("ring_rtt_over_line"),
+        ),
+        comparison(
+            "round trip through two feeds, which can wait, to that through two rings",
+            "at most",
+            3,
+            "x",
+            operator.truediv,
+            cases["feed_rtt_pointer"]["p50_ns"]["values"],
+            cases["ring_rtt_pointer"]["p50_ns"]["values"],
         ),
         row(
             "1 ms per element through a feed: CPU of both sides, of one core",

@@ -98,6 +98,33 @@ TEST(a_condition_that_holds_at_the_deadline_is_no_time_out) {
   CHECK(point.wait(unannounced, start + 5 * kMs));
 }
 
+TEST(a_thread_that_has_woken_another_spins_for_its_answer) {
+  constexpr std::int64_t kLong = 1'000'000 * kMs;
+  WaitPoint asked(0), asker(0, kLong), impatient(0, 1);
+  std::atomic<bool> question{false}, answer{false};
+  std::thread other([&] {
+    const auto is_asked = [&] { return question.load(std::memory_order_relaxed); };
+    CHECK(asked.wait(is_asked, kNoDeadline));
+    usleep(2'000);
+    answer.store(true, std::memory_order_relaxed);
+    asker.notify();
+  });
+  while (asked.stats().parks == 0) usleep(100);
+  std::thread([&] {  // has never woken another
+    CHECK_EQ(looks_until_timeout(&asker), kLooksWithoutSpin);
+    question.store(true, std::memory_order_relaxed);
+    asked.notify();
+    CHECK(asker.wait([&] { return answer.load(std::memory_order_relaxed); },
+                     kNoDeadline));
+    CHECK_EQ(asker.stats().parks, std::uint64_t{0});
+    CHECK(looks_until_timeout(&asker) > kLooksWithoutSpin);
+    // At this point the wake-up is no longer recent.
+    CHECK_EQ(looks_until_timeout(&impatient), kLooksWithoutSpin);
+  })
+      .join();
+  other.join();
+}
+
 TEST(a_notification_between_any_two_steps_of_the_waiter_is_not_lost) {
   // Published and notified by the waiter's own n-th look, right after it found nothing.
   for (int when = 1; when <= 2; ++when) {

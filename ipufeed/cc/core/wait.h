@@ -26,6 +26,14 @@
 // Why spin-then-park: endless spinning hands over in 7-11 ms once there are more
 // runnable threads than CPUs, this in 3-6 us; and a thread that parks at once pays a
 // wake-up of about 5 us for data that is 0.2 us away.
+//
+// Answers. Two threads that answer each other, one of which has slept once, would never
+// leave the kernel again with that spin: each gives up while the other is still being
+// woken, and sleeps as well, 14 us for a round trip that takes 0.3 us (feed_rtt of
+// benchmarks/cc/ring_bench.cc). So a thread that has just woken another one spins for
+// longer than a wake-up takes. Nothing else does: a long spin in each wait takes the
+// CPU of threads that could run (a hand-over between the stages of a pipeline took 8 us
+// with it, and 6 us without).
 #pragma once
 
 #include <linux/futex.h>
@@ -34,6 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -57,13 +66,17 @@ struct WaitStats {
 
 class WaitPoint {
  public:
-  static constexpr std::int64_t kSpinNs = 1000;
+  static constexpr std::int64_t kSpinNs = 1'000;
+  static constexpr std::int64_t kAnswerNs = 20'000;
 
   // spin_ns: how long to spin before sleeping, 0 for never. The default, 1 us, is what
   // a hand-over between two running threads takes at most; it is 0 on one usable CPU.
-  // A thread that spins longer yields its CPU from then on.
+  // A thread that spins longer yields its CPU from then on. answer_ns: likewise, of a
+  // thread that has woken another one no longer ago than that.
   explicit WaitPoint(std::int64_t spin_ns = usable_cpus() > 1 ? kSpinNs : 0)
-      : spin_ns_(spin_ns) {}
+      : WaitPoint(spin_ns, spin_ns > 0 ? std::max(spin_ns, kAnswerNs) : 0) {}
+  WaitPoint(std::int64_t spin_ns, std::int64_t answer_ns)
+      : spin_ns_(spin_ns), answer_ns_(answer_ns) {}
   WaitPoint(const WaitPoint&) = delete;
   WaitPoint& operator=(const WaitPoint&) = delete;
 
@@ -114,6 +127,10 @@ class WaitPoint {
   }
 
  private:
+  // When this thread has last woken another one, at any point.
+  static inline thread_local std::int64_t last_wake_ns =
+      std::numeric_limits<std::int64_t>::min();
+
   static constexpr std::uint32_t kAwake = 0;
   static constexpr std::uint32_t kParked = 1;
   static constexpr std::uint32_t kNapping = 2;
@@ -133,14 +150,18 @@ class WaitPoint {
     // In the release sequence of [7] and [8], like each exchange that wakes the waiter.
     if (word_.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
       futex(FUTEX_WAKE_PRIVATE, 1, nullptr);
+      last_wake_ns = now_ns();
     }
   }
 
   template <class Ready>
   bool spin(Ready&& ready, std::int64_t start, std::int64_t deadline_ns) {
-    if (spin_ns_ == 0) return false;
+    // Not a sum: before its first wake-up a thread has the least of all times.
+    const std::int64_t spin_ns =
+        last_wake_ns > start - answer_ns_ ? answer_ns_ : spin_ns_;
+    if (spin_ns == 0) return false;
     if (vain_spins_ >= kVainSpins && ++unspun_ % kSpinAgain != 0) return false;
-    const std::int64_t budget_end = start + spin_ns_;
+    const std::int64_t budget_end = start + spin_ns;
     const std::int64_t end = budget_end < deadline_ns ? budget_end : deadline_ns;
     for (;;) {
       for (int i = 0; i < 16; ++i) {  // reading the clock costs as much as 16 pauses
@@ -205,6 +226,7 @@ class WaitPoint {
   // data.
   alignas(kCacheLine) std::atomic<std::uint32_t> word_{kAwake};
   alignas(kCacheLine) const std::int64_t spin_ns_;
+  const std::int64_t answer_ns_;
   std::int64_t nap_ns_ = 0;
   bool may_nap_ = false;
   std::uint32_t vain_spins_ = 0;
