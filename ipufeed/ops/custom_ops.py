@@ -220,13 +220,19 @@ def _with_gradient(
     def run(*values: Tensor) -> Nest:
         outputs = forward(list(values))
 
-        def back(*dys: Tensor) -> list[Tensor]:
+        def back(*given_dys: Tensor) -> list[Tensor]:
             if not chosen:
                 return [None] * len(inputs)
+            # TensorFlow gives None for an output of integers. The function has a
+            # position for each output: zeros, as for one that nothing depends on.
+            dys = [
+                tf.zeros_like(output) if dy is None else tf.convert_to_tensor(dy)
+                for dy, output in zip(given_dys, outputs, strict=True)
+            ]
             if separate:
-                found = {each: gradient(list(dys), outputs, each)[0] for each in chosen}
+                found = {each: gradient(dys, outputs, each)[0] for each in chosen}
             else:
-                given = gradient(list(dys), outputs, None)
+                given = gradient(dys, outputs, None)
                 found = {each: given[each] for each in chosen}
             return [found.get(number) for number in range(len(inputs))]
 

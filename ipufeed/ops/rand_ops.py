@@ -124,7 +124,9 @@ def _drawn() -> Tensor:
 def _dropped(x: Tensor, seed: Tensor, shape: Shape, keep: float) -> Tensor:
     def masked(x: Tensor, seed: Tensor) -> Tensor:
         def gradient(dy: Tensor) -> tuple[Tensor, None]:
-            return _dropped(dy, seed, shape, keep), None
+            # The gradient of a gather is slices, which custom_gradient does not take.
+            dense = tf.convert_to_tensor(dy)
+            return _dropped(dense, seed, shape, keep), None
 
         # 16-bit floats have too few levels for the comparison.
         uniform = random_ops.numbers(

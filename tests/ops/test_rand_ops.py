@@ -51,6 +51,26 @@ def test_a_noise_shape_drops_whole_axes():
     )
 
 
+@pytest.mark.parametrize("how", ["graph", "tape"])
+def test_rows_that_are_taken_of_a_dropped_table_have_a_gradient(how):
+    """A gather's gradient is slices; that of the table is a tensor with the mask."""
+
+    @tf.function(jit_compile=True)
+    def program(table):
+        with tf.GradientTape() as tape:
+            tape.watch(table)
+            dropped = dropout(table, seed=[5, 6])
+            rows = tf.gather(dropped, [2, 0, 2])
+        if how == "tape":
+            return dropped, tape.gradient(rows, table)
+        return dropped, tf.gradients(rows, [table])[0]
+
+    dropped, gradient = program(tf.ones([4, 100]))
+    assert 100 < np.count_nonzero(dropped) < 300
+    times = np.array([[1.0], [0.0], [2.0], [0.0]])
+    np.testing.assert_array_equal(gradient, times * dropped)
+
+
 def test_a_seed_of_its_own_is_the_same_mask_everywhere():
     """On the host, on an IPU, compiled, in each iteration."""
     x = tf.ones([100])

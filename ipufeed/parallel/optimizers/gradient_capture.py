@@ -146,8 +146,10 @@ def capture_upstream_gradients(args: Nest, tag: str = "") -> Nest:
                     "tensorflow.python.ipu.eager.GradientCaptureTape or "
                     "GradientCaptureContext."
                 )
+            # A gather's gradient is slices: a queue takes, and a pipeline adds, tensors.
+            dense = [tf.convert_to_tensor(each) for each in upstream]
             # Separate ops, so that in a pipeline they belong to the tensors' stage.
-            kept = [tf.identity(each, name="captured_gradient") for each in upstream]
+            kept = [tf.identity(each, name="captured_gradient") for each in dense]
             contexts[-1].add(tag, kept)
             return kept
 

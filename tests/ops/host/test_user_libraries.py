@@ -255,3 +255,55 @@ def test_an_exception_of_one_of_several_functions_names_all(tmp_path):
     words = f"one of the user's functions {listed[0]}, {listed[1]} and {listed[2]}"
     with pytest.raises(tf.errors.InternalError, match=words):
         program()
+
+
+COUNTED = (
+    PREAMBLE
+    + r"""
+extern "C" {
+int32_t custom_op_api_level = 5;
+// 2 * x, and how many are positive
+void Callback(In data, Counts counts, Out outputs, Text, Text) {
+  auto* x = static_cast<const float*>(data[0]);
+  auto* count = static_cast<int32_t*>(outputs[1]);
+  *count = 0;
+  for (uint32_t i = 0; i < counts[0]; ++i) {
+    static_cast<float*>(outputs[0])[i] = 2 * x[i];
+    *count += x[i] > 0;
+  }
+}
+// data: gradient, gradient of the count | output, count | x
+void Callback_grad(In data, Counts counts, Out outputs, Text, Text) {
+  auto* dz = static_cast<const float*>(data[0]);
+  auto unused = *static_cast<const int32_t*>(data[1]);
+  auto count = *static_cast<const int32_t*>(data[3]);
+  for (uint32_t i = 0; i < counts[4]; ++i) {
+    static_cast<float*>(outputs[0])[i] = 2 * dz[i] + 10 * count + 100 * unused;
+  }
+}
+}
+"""
+)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("how", ["graph", "tape"])
+def test_an_output_of_integers_has_a_gradient_of_zeros(tmp_path, how, separate):
+    """TensorFlow gives None for it, which a library's function does not take."""
+    path = str(compiled(tmp_path / "libcounted.so", COUNTED))
+    outs = {"output_types": [tf.float32, tf.int32], "output_shapes": [[3], []]}
+
+    @tf.function(jit_compile=True)
+    def program(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            z, count = cpu_user_operation([x], path, outs, separate_gradients=separate)
+            loss = tf.reduce_sum(tf.gather(z, [0, 2]) * 3.0)
+        if how == "tape":
+            return count, tape.gradient(loss, x)
+        return count, tf.gradients(loss, [x])[0]
+
+    with tf.device("/device:IPU:0"):
+        count, gradient = program(tf.constant(X))
+    assert count.numpy() == 3
+    assert gradient.numpy().tolist() == [36.0, 30.0, 36.0]

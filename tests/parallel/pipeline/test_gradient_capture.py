@@ -1,5 +1,7 @@
 """Gradients in the middle of a model: captured, accumulated, seen and used."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -297,6 +299,23 @@ def computed(style, net, value):
         return net(tf.constant(value))
     with on(1, style) as ready:
         return ready.run(net, value)
+
+
+def test_rows_that_are_taken_have_a_gradient_of_the_whole_tensor():
+    """A gather's gradient is slices, which a queue does not take."""
+    queue, outfeed = IPUOutfeedQueue(), IPUOutfeedQueue()
+    with on(2, "function") as ready:
+        infeed = ready.feed(lambda: tf.data.Dataset.from_tensors([2, 0, 2]).repeat())
+        table = ready.variable(np.ones([4, 2], np.float32), "table")
+        stages = [
+            lambda ids: (capture_upstream_gradients(table * 2.0, tag="table"), ids),
+            lambda rows, ids: tf.reduce_sum(tf.gather(rows, ids)),
+        ]
+        function = functools.partial(captured_by(queue), _=None)
+        feeds = {"infeed_queue": infeed, "outfeed_queue": outfeed}
+        ready.run(lambda: pipeline(stages, 4, optimizer_function=function, **feeds))
+        found = dequeued(ready, queue)["table"]
+    assert found.reshape([4, 2]).tolist() == [[4, 4], [0, 0], [8, 8], [0, 0]]
 
 
 def test_a_tape_has_the_gradients_of_its_last_call():
