@@ -1,4 +1,4 @@
-"""The command's start."""
+"""Starts: of the command, and of a program that imports ipufeed."""
 
 import subprocess
 import sys
@@ -6,13 +6,42 @@ import time
 
 from benchmarks.targets import Row, row
 
+# In one process, since TensorFlow's own import differs by more than ours takes.
+_IMPORTS = """
+import time
+start = time.perf_counter()
+import tensorflow
+middle = time.perf_counter()
+import ipufeed
+print(time.perf_counter() - middle, middle - start)
+"""
+
 
 def rows(quick: bool) -> list[Row]:
-    """Measures `--help`, as a process of its own."""
+    """Measures `--help` and the import, each as a process of its own."""
     command = [sys.executable, "-m", "ipufeed.benchmark", "--help"]
-    values = []
+    helps = []
     for _ in range(5 if quick else 15):
         start = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
-        values.append(time.perf_counter() - start)
-    return [row("python -m ipufeed.benchmark --help", "at most", 0.3, "s", values)]
+        helps.append(time.perf_counter() - start)
+    return [
+        row("python -m ipufeed.benchmark --help", "at most", 0.3, "s", helps),
+        *imports(5 if quick else 15),
+    ]
+
+
+def imports(repeats: int) -> list[Row]:
+    """Measures `import ipufeed` after `import tensorflow`, in new processes."""
+    ours, theirs = [], []
+    for _ in range(repeats):
+        done = subprocess.run(
+            [sys.executable, "-c", _IMPORTS], check=True, capture_output=True, text=True
+        )
+        own, tensorflow = (float(seconds) for seconds in done.stdout.split())
+        ours.append(1e3 * own)
+        theirs.append(1e3 * tensorflow)
+    return [
+        row("import ipufeed, over import tensorflow", "at most", 100, "ms", ours),
+        row("    import tensorflow", "", 0, "ms", theirs),
+    ]

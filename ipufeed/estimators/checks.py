@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import as_int
+from ipufeed.checks import as_int, as_numbers
 from ipufeed.tf_types import Nest, Operation, SessionHook, Tensor
 
 TRAIN, EVAL, PREDICT = MODES = ("train", "eval", "infer")
@@ -86,7 +86,7 @@ def check_spec(
 
 
 def _as_scalar(loss: Tensor) -> Tensor:
-    loss = tf.convert_to_tensor(loss)
+    loss = as_numbers("loss", loss)
     if loss.shape.is_fully_defined() and loss.shape.num_elements() != 1:
         raise ValueError(f"Loss must be scalar, got a tensor of shape {loss.shape}.")
     return loss if loss.shape.rank == 0 else tf.reshape(loss, [])

@@ -48,6 +48,8 @@ def test_spec_checks_its_values(spec):
         spec("train", loss=loss)
     with pytest.raises(ValueError, match=r"Loss must be scalar.*\(2,\)"):
         spec("train", loss=tf.ones([2]), train_op=loss)
+    with pytest.raises(TypeError, match="`loss` must be of numbers or bools"):
+        spec("train", loss="a", train_op=loss)
     with pytest.raises(TypeError, match=r"train_op must be Operation or Tensor.*int"):
         spec("train", loss=loss, train_op=1)
     with pytest.raises(
