@@ -81,6 +81,24 @@ def test_a_function_that_makes_a_loader_is_called_for_each_pass(function):
     assert values_of(dataset) == [0, 1]
 
 
+def test_a_generator_is_closed_where_its_iteration_ends():
+    """Also that of the first element."""
+    closed = []
+
+    def endless():
+        try:
+            while True:
+                yield rows(0)
+        finally:
+            closed.append(True)
+
+    dataset = sources.from_loader(endless)
+    assert closed == [True]
+
+    assert values_of(dataset.take(2)) == [0, 0]
+    assert closed == [True, True]
+
+
 @pytest.mark.parametrize(
     ("source", "what"),
     [
