@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ Loader = Any
 
 # Data in memory, not a loader: iterating it would measure nothing.
 DATA = (str, bytes, bytearray, memoryview, list, tuple, dict, set, frozenset, range)
+NO_LOADERS = (*DATA, type, Mapping)  # a mapping, such as a file of HDF5, gives its keys
 # Iterables that are refused, by module and class, and the reason.
 REFUSED = {
     ("torch", "Tensor"): "a tensor",
@@ -100,7 +102,7 @@ def kind_of(source: Loader) -> Kind | None:
     """Returns the kind of a loader, or None for another object."""
     if isinstance(source, Remade):
         return source.kind
-    if isinstance(source, (*DATA, type)) or _is_tensorflow(source) or _is_data(source):
+    if isinstance(source, NO_LOADERS) or _is_tensorflow(source) or _is_data(source):
         return None
     for recognise in (
         *(_torch_kind, _nodes_kind, _spdl_kind, _ray_kind),
@@ -139,6 +141,11 @@ def why_not(source: object) -> str | None:
     held = _loaders_in(source)
     if held:
         return f"It holds loaders: give one of them, such as that at [{held[0]!r}]."
+    if isinstance(source, Mapping) and not isinstance(source, dict):
+        return (
+            "It is a mapping, of which a loop gets the keys: give a generator function "
+            "that yields batches of its values."
+        )
     return None
 
 
@@ -147,6 +154,9 @@ def _loaders_in(source: object) -> list[Any]:
     items: list[tuple[Any, Any]] = []
     if isinstance(source, dict):
         items = list(source.items())
+    elif isinstance(source, Mapping):
+        with contextlib.suppress(Exception):  # of a file that has been closed
+            items = list(itertools.islice(source.items(), 8))  # each may be read
     elif isinstance(source, (list, tuple)):
         items = list(enumerate(source))
     return [

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+from collections import UserDict
 
 import numpy as np
 import pyarrow as pa
@@ -293,6 +294,16 @@ def test_one_of_several_loaders_is_to_be_given(source, key):
         source
     )
     assert why_not({"x": np.zeros(3)}) is None
+
+
+def test_a_mapping_is_refused_since_a_loop_gets_its_keys():
+    """Such as a file of h5py, which is not a dict."""
+    file = UserDict({"x": np.zeros(3)})
+
+    assert kind_of(file) is None
+    assert "a mapping, of which a loop gets the keys" in why_not(file)
+    own = made("own", "Loader")
+    assert "such as that at ['train']" in why_not(UserDict({"train": own}))
 
 
 def test_a_data_module_is_refused_with_its_method():
