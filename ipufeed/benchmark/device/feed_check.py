@@ -52,7 +52,8 @@ def _check_shape(name: str, shape: Shape) -> None:
         if 0 in shape.as_list():
             raise UnsupportedElementError(
                 f"--through device: {name} has the shape {shape}, and a feed carries no "
-                "dimension of size 0. Leave it out with `.map(...)`."
+                "dimension of size 0. Leave it out of the elements, of a dataset with "
+                "`.map(...)`."
             )
         return
     sizes = None if shape.rank is None else shape.as_list()

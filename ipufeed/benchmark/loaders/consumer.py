@@ -10,8 +10,7 @@ The loop is Python, like that of a program that trains with such a loader. It ho
 while it counts, as do the loader's threads in this process: the loop's cost is measured
 afterwards by repeating an element (calibration.py), and is in the result.
 
-The loop runs on its own thread. The caller waits, reports progress, and returns at the
-deadline: a loader that hangs in native code cannot be stopped, and its thread stays.
+The loop runs on its own thread (consume.py).
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from dataclasses import dataclass, field
 
 from ipufeed.benchmark.loaders.extents import Extents
 from ipufeed.benchmark.loaders.rows import Rows
-from ipufeed.interruptible import POLL_S, run_interruptibly
 from ipufeed.sources.loaders.leaves import Copies, Element, Leaf, leaves_of
 
 # As in the native consumer (cc/measure/measurement.h).
@@ -32,8 +30,8 @@ MOST_ENTRIES = 8192
 MARK_NS = 10_000_000
 MOST_MARKS = 4096
 MOST_STAMPS = 1 << 25
-# A consumer that is not inside next() stops after at most one element's copy.
-LEAVE_S = 0.5
+# A loader's own end, as the `finally` block of a generator, may take this long.
+END_S = 5.0
 _clock = time.monotonic_ns
 
 
@@ -120,6 +118,7 @@ class Consumer:
         self.in_next = True
         self.left = False
         self._left_ns = self._stopped_ns = self._begun_ns = 0
+        self._is_last = False  # no pass follows
         # Where the epoch began: elements, bytes, samples, time.
         self._epoch = (0, 0, 0, 0)
         self._next_epoch = 0
@@ -150,7 +149,8 @@ class Consumer:
         counts.requested_ns = counts.last_ns = _clock()
         self._epoch = (0, 0, 0, counts.requested_ns)
         try:
-            for _ in range(self._limits.passes):
+            for number in range(1, self._limits.passes + 1):
+                self._is_last = number == self._limits.passes
                 ended = self._one_pass()
                 if self._stop or not ended:
                     break
@@ -186,6 +186,19 @@ class Consumer:
             counts.starved_ns += silence_ns
             self._mark(counts.finished_ns)
 
+    @property
+    def is_worth_a_wait(self) -> bool:
+        """Whether it copies an element, or the loader has END_S to end its last pass."""
+        if self.left or not self._left_ns:
+            return not (self.left or self.in_next)
+        return not self.hangs_at_the_end
+
+    @property
+    def hangs_at_the_end(self) -> bool:
+        """Whether the loader takes longer than END_S to end its last pass."""
+        left_ns = self._left_ns if self._is_last and not self.left else 0
+        return left_ns > 0 and _clock() - left_ns > END_S * 1e9
+
     def _read_cpu_time(self) -> None:
         """Reads the loop's CPU time, from any thread."""
         if self._cpu_clock is None:
@@ -202,7 +215,12 @@ class Consumer:
             if not self.counts.created_ns:
                 self.counts.created_ns = _clock()
             try:
-                return self._take_all(iterator)
+                ended = self._take_all(iterator)
+                self._is_last = self._is_last or not ended
+                return ended
+            except BaseException:
+                self._is_last = True
+                raise
             finally:
                 self._left_ns = _clock()  # stopping the loader is not part of the run
 
@@ -346,50 +364,3 @@ def _merge(first: list[int], second: list[int]) -> None:
     for column in range(3):
         first[column] += second[column]
     first[4] = second[4]
-
-
-def consume(
-    open_pass: Open,
-    limits: Limits,
-    on_first: Callable[[], None],
-    on_wait: Callable[[Counts], None],
-    rows: Rows | None = None,
-) -> tuple[Consumer, BaseException | None]:
-    """Runs a consumer on its own thread until its loop or its time is over.
-
-    Args:
-        open_pass: Starts a pass.
-        limits: Bounds of the run.
-        on_first: Called after the first element, on the consumer's thread.
-        on_wait: Called about twenty times a second on the calling thread; its exceptions
-            stop the run, as Ctrl-C does.
-        rows: Counts the samples; the default knows nothing of the loader.
-
-    Returns:
-        The consumer, whose counts no longer change, and the exception that interrupted
-        the run, or None.
-    """
-    consumer = Consumer(open_pass, limits, rows)
-
-    def on_poll() -> bool:
-        on_wait(consumer.counts)
-        return _overdue(consumer.counts, limits)
-
-    ended = run_interruptibly(
-        lambda: consumer.run(on_first),
-        name="ipufeed_consumer",
-        on_poll=on_poll,
-        stop=consumer.stop,
-        grace_s=LEAVE_S,
-    )
-    while not (consumer.in_next or consumer.left):
-        time.sleep(POLL_S)  # the copy of a huge element
-    consumer.finish()
-    return consumer, ended.interruption
-
-
-def _overdue(counts: Counts, limits: Limits) -> bool:
-    """Whether the time is over while the loader has not returned its next element."""
-    if not (limits.seconds_ns and counts.first_ns):
-        return False
-    return _clock() - counts.first_ns > limits.seconds_ns

@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipufeed.benchmark.loaders.calibration import calibrate, seconds_in_run
-from ipufeed.benchmark.loaders.consumer import (
-    Consumer,
-    Counts,
-    Limits,
-    consume,
-)
+from ipufeed.benchmark.loaders.consume import consume
+from ipufeed.benchmark.loaders.consumer import Consumer, Counts, Limits
 from ipufeed.benchmark.loaders.rows import LEADING, Rows, rows_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring import warnings as warn

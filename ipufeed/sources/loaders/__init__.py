@@ -1,6 +1,7 @@
 """Loaders of other frameworks: recognised, and read as a tf.data dataset.
 
     kinds           the framework of an object, and how to start a pass over it
+    passes          the context managers of these
     batch_steps     its step that batches, and the size of a batch
     leaves          an element's arrays: bytes, leading dimensions, copies
     tables          the columns of tables of Arrow, pandas and polars, and their bytes

@@ -51,6 +51,8 @@ class Reading:
         seconds: The time in which they were waited for, and each later pass was begun.
         texts: The places of strings in an element, which are left out.
         is_begun: Whether a pass has begun.
+        refuses_empty: Whether a pass without an element is an error. The first one had
+            one: iter() of a loader around an iterator does not start again.
 
     Threads: one iteration at a time adds to it.
     """
@@ -60,6 +62,7 @@ class Reading:
     seconds: float = 0.0
     texts: list[str] = field(default_factory=list)
     is_begun: bool = False
+    refuses_empty: bool = False
 
     @property
     def seconds_each(self) -> float | None:
@@ -104,7 +107,7 @@ def from_loader(loader: Loader) -> Dataset:
     batch), and a number that int32 or float32 does not hold, are a
     tf.errors.InvalidArgumentError that names the place; the next element can be read. So
     is a second pass that is begun with the iterator of an open one: the first one ends
-    with it.
+    with it. And so is a pass without an element.
 
     Threads: the loader is read on those of tf.data, never on the main one; each pass by
     one at a time.
@@ -117,7 +120,7 @@ def from_loader(loader: Loader) -> Dataset:
         kind = kind_of(Remade(loader, made))
     if kind is None:
         raise TypeError(f"`loader` must be {_not_a_loader(loader)}")
-    reading = Reading()
+    reading = Reading(refuses_empty=True)
     dataset = as_dataset(kind, first_of(kind), reading, held)
     if reading.texts:
         raise UnsupportedElementError(
@@ -188,6 +191,10 @@ def as_dataset(
 
 
 _END = object()
+_EMPTY_PASS = (
+    "a pass over the loader gave no element, unlike the first one: its iter() does not "
+    "start again. Give a function that makes a new loader: `def make_loader(): ...`."
+)
 _TWO_PASSES = (
     "a second pass over the loader was begun before the end of this one, and iter() gave "
     "the same iterator for both, as that of a DataLoader with persistent_workers=True. "
@@ -232,6 +239,8 @@ class _Passes:
                         raise ValueError(_TWO_PASSES)
                     element = next(iterator, _END)
                     if element is _END:
+                        if number == 0 and reading.refuses_empty:
+                            raise ValueError(_EMPTY_PASS)
                         break
                     if called:
                         reading.seconds += time.monotonic() - called

@@ -112,7 +112,7 @@ def _arrays_of(
                 )
             named[str(key)] = _arrays_of(value, f"{path}[{key!r}]", own, cast)
         kept = {key: each for key, each in named.items() if each is not None}
-    elif isinstance(element, (list, tuple)) and not is_numbers(element):
+    elif isinstance(element, (list, tuple)) and not _is_one_array(element):
         items = [
             _arrays_of(value, f"{path}[{number}]", own, cast)
             for number, value in enumerate(element)
@@ -126,6 +126,11 @@ def _arrays_of(
         return None
     texts += own
     return kept
+
+
+def _is_one_array(series: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether it is a list of numbers; in a tuple they may be of different kinds."""
+    return isinstance(series, list) and is_numbers(series)
 
 
 def _leaf_of(leaf: Leaf, path: str, texts: list[str], cast: Cast) -> Array | None:
@@ -166,7 +171,7 @@ def _is_text(leaf: Leaf) -> bool:
     if isinstance(leaf, (str, bytes)):
         return True
     array = as_array(leaf)
-    if array is None or array.dtype.kind in "US":
+    if array is None or array.dtype.kind in "UST":  # T: of any length
         return array is not None
     is_object = array.dtype.kind == "O" and array.size > 0
     return is_object and isinstance(array.flat[0], (str, bytes))

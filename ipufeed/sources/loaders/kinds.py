@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,12 @@ from ipufeed.sources.loaders.batch_steps import (
     has_class,
     nodes_batch,
     size_of,
+)
+from ipufeed.sources.loaders.passes import (
+    closing,
+    keras_pass,
+    pass_by_index,
+    plain_pass,
 )
 
 if TYPE_CHECKING:  # leaves imports numpy, which --help does without
@@ -39,6 +46,7 @@ Loader = Any
 
 # Data in memory, not a loader: iterating it would measure nothing.
 DATA = (str, bytes, bytearray, memoryview, list, tuple, dict, set, frozenset, range)
+NO_LOADERS = (*DATA, type, Mapping)  # a mapping, such as a file of HDF5, gives its keys
 # Iterables that are refused, by module and class, and the reason.
 REFUSED = {
     ("torch", "Tensor"): "a tensor",
@@ -94,7 +102,7 @@ def kind_of(source: Loader) -> Kind | None:
     """Returns the kind of a loader, or None for another object."""
     if isinstance(source, Remade):
         return source.kind
-    if isinstance(source, (*DATA, type)) or _is_tensorflow(source) or _is_data(source):
+    if isinstance(source, NO_LOADERS) or _is_tensorflow(source) or _is_data(source):
         return None
     for recognise in (
         *(_torch_kind, _nodes_kind, _spdl_kind, _ray_kind),
@@ -106,10 +114,10 @@ def kind_of(source: Loader) -> Kind | None:
     if not hasattr(type(source), "__iter__"):
         if not _has_indices(source):
             return None
-        begin = _by_index if hasattr(type(source), "__len__") else _plain
+        begin = pass_by_index if hasattr(type(source), "__len__") else plain_pass
         return Kind(_name_of(source), lambda: begin(source), passes=True)
     once = hasattr(type(source), "__next__")
-    return Kind(_name_of(source), lambda: _plain(source), passes=not once)
+    return Kind(_name_of(source), lambda: plain_pass(source), passes=not once)
 
 
 def why_not(source: object) -> str | None:
@@ -133,6 +141,11 @@ def why_not(source: object) -> str | None:
     held = _loaders_in(source)
     if held:
         return f"It holds loaders: give one of them, such as that at [{held[0]!r}]."
+    if isinstance(source, Mapping) and not isinstance(source, dict):
+        return (
+            "It is a mapping, of which a loop gets the keys: give a generator function "
+            "that yields batches of its values."
+        )
     return None
 
 
@@ -141,6 +154,9 @@ def _loaders_in(source: object) -> list[Any]:
     items: list[tuple[Any, Any]] = []
     if isinstance(source, dict):
         items = list(source.items())
+    elif isinstance(source, Mapping):
+        with contextlib.suppress(Exception):  # of a file that has been closed
+            items = list(itertools.islice(source.items(), 8))  # each may be read
     elif isinstance(source, (list, tuple)):
         items = list(enumerate(source))
     return [
@@ -200,6 +216,8 @@ class Remade:
         if kind is None:
             raise TypeError("the function must return a loader each time it is called")
         self._last = source
+        if inspect.isgenerator(source):  # nothing else reads it
+            return closing(source)
         return kind.open()
 
 
@@ -233,25 +251,6 @@ def _name_of(source: object) -> str:
     return f"{package} {kind.__name__}" if package in known else kind.__name__
 
 
-@contextlib.contextmanager
-def _plain(source: Loader) -> Iterator[Iterator[Element]]:
-    """Makes a pass by iter(), and closes a generator at its end."""
-    iterator = iter(source)
-    try:
-        yield iterator
-    finally:
-        if iterator is not source:
-            close = getattr(iterator, "close", None)
-            if callable(close):
-                close()
-
-
-@contextlib.contextmanager
-def _by_index(source: Loader) -> Iterator[Iterator[Element]]:
-    """Makes a pass by index; an IndexError before the end is an error of the source."""
-    yield (source[index] for index in range(len(source)))
-
-
 def _torch_kind(source: Loader) -> Kind | None:
     """Recognises a DataLoader; its workers end with the iterator that started them."""
     if not has_class(source, "torch.utils.data", "DataLoader"):
@@ -265,7 +264,11 @@ def _torch_kind(source: Loader) -> Kind | None:
     elif has_class(sampler, "torch.utils.data", "BatchSampler"):  # loads in bulk
         batch, size = "BatchSampler", size_of(sampler)
     return Kind(
-        "torch DataLoader", lambda: _plain(source), passes=True, batch=batch, size=size
+        "torch DataLoader",
+        lambda: plain_pass(source),
+        passes=True,
+        batch=batch,
+        size=size,
     )
 
 
@@ -278,7 +281,7 @@ def _nodes_kind(source: Loader) -> Kind | None:
     size = size_of(batch)
     return Kind(
         f"torchdata {type(source).__name__}",
-        lambda: _plain(source),
+        lambda: plain_pass(source),
         passes=is_loader,
         batch=None if size is None else f"Batcher of {size}",
         size=size,
@@ -293,7 +296,7 @@ def _spdl_kind(source: Loader) -> Kind | None:
     if has_class(source, "spdl.dataloader", "DataLoader"):
         size = size_of(source)
         batch = None if size is None else f"batch_size={size}"
-        return Kind("spdl DataLoader", lambda: _plain(source), True, batch, size)
+        return Kind("spdl DataLoader", lambda: plain_pass(source), True, batch, size)
     if not has_class(source, "spdl", "Pipeline"):
         return None
 
@@ -311,7 +314,7 @@ def _ray_kind(source: Loader) -> Kind | None:
         if has_class(source, "ray.data", name):
             return Kind(
                 f"ray.data {name}",
-                lambda: _plain(source.iter_batches()),
+                lambda: plain_pass(source.iter_batches()),
                 passes=True,
                 batch="iter_batches()",
             )
@@ -334,7 +337,7 @@ def _datasets_kind(source: Loader) -> Kind | None:
     is_unknown = features is None  # of a stream; a row in a table shows it
     return Kind(
         _name_of(source),
-        lambda: _plain(source),
+        lambda: plain_pass(source),
         passes=True,
         batch="every column is a list" if batches else None,
         in_lists=batches or is_unknown,
@@ -350,7 +353,7 @@ def _grain_kind(source: Loader) -> Kind | None:
     batch = grain_batch(source)
     return Kind(
         _name_of(source),
-        lambda: _plain(source),
+        lambda: plain_pass(source),
         passes=True,
         batch=None if batch is None else type(batch).__name__.strip("_"),
         size=size_of(batch),
@@ -364,17 +367,4 @@ def _keras_kind(source: Loader) -> Kind | None:
         or has_class(source, "keras", "Sequence")
     ):
         return None
-    return Kind("keras PyDataset", lambda: _keras_pass(source), passes=True, batch="")
-
-
-@contextlib.contextmanager
-def _keras_pass(source: Loader) -> Iterator[Iterator[Element]]:
-    """One epoch with the dataset's number of workers, through fit()'s own adapter."""
-    from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
-
-    adapter = PyDatasetAdapter(source)
-    adapter.on_epoch_begin()
-    try:
-        yield iter(adapter.get_numpy_iterator())
-    finally:
-        adapter.on_epoch_end()
+    return Kind("keras PyDataset", lambda: keras_pass(source), passes=True, batch="")

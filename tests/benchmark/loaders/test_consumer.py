@@ -8,9 +8,11 @@ import time
 import numpy as np
 import pytest
 
+from ipufeed.benchmark.loaders import consume as consumes
 from ipufeed.benchmark.loaders import consumer as consumers
 from ipufeed.benchmark.loaders.calibration import calibrate
-from ipufeed.benchmark.loaders.consumer import Consumer, Limits, consume
+from ipufeed.benchmark.loaders.consume import consume
+from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 from ipufeed.sources.loaders.failure import place_of
 
 ELEMENT = (np.zeros((4, 3), np.float32), np.zeros(4, np.int32))  # 64 bytes, 4 samples
@@ -295,6 +297,53 @@ def test_the_deadline_ends_a_loader_that_hangs():
     assert looks
     assert (elements, consumer.counts.elements) == (1, 1)
     assert consumer.counts.finished_ns > consumer.counts.last_ns
+
+
+class EndsSlowly:
+    """An endless loader, whose last pass ends when `free` is set, or after a while."""
+
+    def __init__(self, seconds):
+        self.seconds, self.free, self.ended = seconds, threading.Event(), False
+
+    @contextlib.contextmanager
+    def __call__(self):
+        try:
+            yield itertools.repeat(ELEMENT)
+        finally:
+            self.free.wait(self.seconds)
+            self.ended = True
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(epochs=1, elements_per_epoch=3), Limits(seconds_ns=1_000_000)],
+    ids=["elements", "seconds"],
+)
+def test_the_end_of_a_pass_is_waited_for(limits):
+    """Longer than for a loader that is in next(): it ends processes."""
+    loader = EndsSlowly(consumes.LEAVE_S + 0.3)
+    consumer, _ = consume(loader, limits, lambda: None, lambda counts: None)
+
+    assert loader.ended
+    assert consumer.left
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(epochs=1, elements_per_epoch=3), Limits(seconds_ns=1_000_000)],
+    ids=["elements", "seconds"],
+)
+def test_a_loader_that_hangs_at_its_end_is_left_behind(limits, monkeypatch):
+    monkeypatch.setattr(consumers, "END_S", 0.1)
+    loader = EndsSlowly(30)
+    consumer, interruption = consume(loader, limits, lambda: None, lambda counts: None)
+    is_left_behind = not loader.ended
+    loader.free.set()
+
+    assert is_left_behind
+    assert interruption is None
+    assert consumer.counts.elements >= 3
+    assert consumer.counts.failure is None
 
 
 def test_an_interruption_keeps_what_was_counted():

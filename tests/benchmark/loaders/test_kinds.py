@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+from collections import UserDict
 
 import numpy as np
 import pyarrow as pa
@@ -142,7 +143,10 @@ def test_a_class_that_is_read_by_index_gives_its_elements():
     kind = kind_of(Own([5, 6, 7, 8]))
     assert (kind.name, kind.passes) == ("Own", True)
     assert elements(Own([5, 6, 7, 8])) == [5, 6, 7]
-    with pytest.raises(IndexError):
+    with pytest.raises(
+        IndexError,
+        match=r"at \[\d+\] of \w+, whose __len__ returns \d+: it must return",
+    ):
         elements(Own([5, 6]))
 
     class Mapping(Own):
@@ -290,6 +294,16 @@ def test_one_of_several_loaders_is_to_be_given(source, key):
         source
     )
     assert why_not({"x": np.zeros(3)}) is None
+
+
+def test_a_mapping_is_refused_since_a_loop_gets_its_keys():
+    """Such as a file of h5py, which is not a dict."""
+    file = UserDict({"x": np.zeros(3)})
+
+    assert kind_of(file) is None
+    assert "a mapping, of which a loop gets the keys" in why_not(file)
+    own = made("own", "Loader")
+    assert "such as that at ['train']" in why_not(UserDict({"train": own}))
 
 
 def test_a_data_module_is_refused_with_its_method():

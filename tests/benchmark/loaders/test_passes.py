@@ -1,5 +1,6 @@
 """What a loader says about its passes is compared with what they gave."""
 
+import contextlib
 import functools
 
 import numpy as np
@@ -92,3 +93,33 @@ def test_a_generator_function_is_called_for_each_pass():
         assert result.dataset["loader"] == "generator"
     with pytest.raises(TypeError, match="give what it returns"):
         measure(batches, Settings(passes=3))
+
+
+def test_a_generator_that_a_function_has_made_is_closed_at_the_end_of_the_run():
+    """Its `finally` blocks end the loader's processes."""
+    closed = []
+
+    def generate():
+        try:
+            while True:
+                yield np.ones([2])
+        finally:
+            closed.append(True)
+
+    measure(generate, Settings(epochs=1, elements=10, memcpy=False))
+
+    assert closed == [True]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_generator_that_catches_its_end_has_not_failed():
+    class Loader:
+        def __iter__(self):
+            while True:
+                with contextlib.suppress(BaseException):
+                    yield np.ones([2])
+
+    result = measure(Loader(), Settings(epochs=1, elements=10, memcpy=False))
+
+    assert result.error is None
+    assert result.elements == 10

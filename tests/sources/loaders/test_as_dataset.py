@@ -245,6 +245,34 @@ def test_structures_are_those_that_tf_data_takes():
     assert arrays_of(rows, "element")["x"].tolist() == [0, 1, 2]
 
 
+def test_numbers_in_a_tuple_are_arrays_of_their_own():
+    """As in `yield step, loss`: in one array the integer would be a float."""
+
+    class Loader:
+        def __iter__(self):
+            yield from [(2**24 + 1, 0.5, True), (3, 1.5, False)]
+
+    dataset = dataset_of(Loader())
+
+    assert [spec.dtype for spec in dataset.element_spec] == [
+        *(tf.int32, tf.float32, tf.bool)
+    ]
+    assert list(dataset.as_numpy_iterator()) == [
+        (2**24 + 1, 0.5, True),
+        (3, 1.5, False),
+    ]
+
+
+def test_strings_of_any_length_are_left_out_as_strings():
+    pytest.importorskip("numpy", minversion="2")
+    texts = []
+    words = np.array(["a", "bcd"], np.dtypes.StringDType())
+    found = arrays_of({"x": np.zeros(3), "words": words}, "element", texts)
+
+    assert list(found) == ["x"]
+    assert texts == ["element['words']"]
+
+
 def test_names_of_a_dataclass_are_those_of_its_fields():
     """Without those that are None."""
     found = arrays_of(Example(np.zeros(3), 0.5), "element")

@@ -102,6 +102,24 @@ def test_what_is_read_once_is_refused():
         sources.from_loader(generator())
 
 
+def test_a_loader_that_does_not_start_again_is_an_error():
+    """Not a dataset without elements."""
+
+    class Around:
+        def __init__(self, iterator):
+            self.iterator = iterator
+
+        def __iter__(self):
+            return self.iterator
+
+    dataset = sources.from_loader(Around(generator()))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"gave no element.*does not start again.*def make_loader",
+    ):
+        list(dataset)
+
+
 def test_a_loader_without_elements_is_refused():
     with pytest.raises(ValueError, match="no element: there is nothing to feed"):
         sources.from_loader(Batches())

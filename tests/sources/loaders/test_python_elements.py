@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
 
+from ipufeed.sources import from_loader
 from ipufeed.sources.loaders.python_elements import _forget, python_elements
 
 v1 = tf.compat.v1
@@ -359,3 +360,21 @@ def test_a_process_ends_while_datasets_read(work):
 
     assert "ends" in ended.stdout, ended.stderr
     assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+def test_a_generator_is_closed_where_its_iteration_ends():
+    """Also that of the first element."""
+    closed = []
+
+    def endless():
+        try:
+            while True:
+                yield np.zeros(2)
+        finally:
+            closed.append(True)
+
+    dataset = from_loader(endless)
+    assert closed == [True]
+
+    assert len(list(dataset.take(2))) == 2
+    assert closed == [True, True]
