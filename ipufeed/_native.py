@@ -1,6 +1,6 @@
 """Finds, checks and loads the native library, once per process.
 
-    load()  -> ops            the TensorFlow ops: the module of tf.load_op_library
+    load()  -> ops            the TensorFlow ops: a module with a function for each
     entry() -> entry points   C functions, for calls that must not be ops
 
 Each fault of the library is detected here, before TensorFlow's loader reports
@@ -18,11 +18,12 @@ import json
 import mmap
 import operator
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NoReturn, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from ipufeed import ending
 from ipufeed._entry_points import ENTRY_POINTS, INT32, INT64
@@ -36,6 +37,8 @@ from ipufeed.errors import (
 
 if TYPE_CHECKING:
     from _ctypes import CFuncPtr as CFunction
+
+    from tensorflow.core.framework.op_def_pb2 import OpList
 
 LIBRARY = "libipufeed.so"
 BUILD_INFO = b"ipufeed-build-info:"
@@ -63,7 +66,7 @@ def load() -> ModuleType:
     _check_loaded_once(path)
     _check_not_started()
     try:
-        ops: ModuleType = tf.load_op_library(str(path))
+        ops = _load_ops(path)
     except (tf.errors.NotFoundError, OSError) as error:
         raise NativeLibraryError(_explain_load_error(path, info, str(error))) from error
     # A fork has none of its parent's feeders. Without _stop_all, an exit during a
@@ -72,6 +75,63 @@ def load() -> ModuleType:
         after_in_child=lambda: entry().ipufeed_forget_feeders_of_parent()
     )
     atexit.register(_stop_all)
+    return ops
+
+
+class _Ops(ModuleType):
+    """A module like that of tf.load_op_library; a function is made when it is first used.
+
+    tf.load_op_library makes all at once. To compile their text took half of the time of
+    `import ipufeed`, and a program uses a few of them.
+
+    Threads: any. Two that use an op first make its function twice; both are the same.
+    """
+
+    # AutoGraph does not convert functions of such a module.
+    _IS_TENSORFLOW_PLUGIN = True
+
+    def __init__(self, definitions: OpList) -> None:
+        super().__init__("_ipufeed_ops")
+        self._definitions = {_function_name(op.name): op for op in definitions.op}
+
+    def __getattr__(self, name: str) -> Any:
+        definition = self.__dict__.get("_definitions", {}).get(name)
+        if definition is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from tensorflow.core.framework.op_def_pb2 import OpList
+        from tensorflow.python.framework import _pywrap_python_op_gen
+
+        only = OpList(op=[definition]).SerializeToString()
+        text = _pywrap_python_op_gen.GetPythonWrappers(only)
+        # Without this file's `from __future__`: TensorFlow reads the annotations.
+        exec(compile(text, self.__name__, "exec", dont_inherit=True), self.__dict__)
+        return self.__dict__[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._definitions})
+
+
+# TensorFlow's rule: a word begins at a capital letter that follows a small one, or that a
+# small one follows.
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])")
+
+
+def _function_name(op: str) -> str:
+    """Returns the name of an op's function: `ipufeed_clock` for IpufeedClock."""
+    return _WORD.sub("_", op).lower()
+
+
+def _load_ops(path: Path) -> _Ops:
+    """Loads a library of ops into TensorFlow, and returns their functions."""
+    from tensorflow.core.framework.op_def_pb2 import OpList
+    from tensorflow.python.client import pywrap_tf_session
+
+    handle = pywrap_tf_session.TF_LoadLibrary(str(path))
+    try:
+        ops = _Ops(OpList.FromString(pywrap_tf_session.TF_GetOpList(handle)))
+    finally:
+        pywrap_tf_session.TF_DeleteLibraryHandle(handle)
+    sys.modules["_ipufeed_ops"] = ops  # where AutoGraph finds a function's module
     return ops
 
 

@@ -3,9 +3,14 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
+
+import numpy as np
 
 from benchmarks.targets import Row, row
 
+# What TensorFlow takes on the machine where the bound was set.
+TENSORFLOW_MS = 2000.0
 # In one process, since TensorFlow's own import differs by more than ours takes.
 _IMPORTS = """
 import time
@@ -41,7 +46,9 @@ def imports(repeats: int) -> list[Row]:
         own, tensorflow = (float(seconds) for seconds in done.stdout.split())
         ours.append(1e3 * own)
         theirs.append(1e3 * tensorflow)
+    slack = max(1.0, float(np.median(theirs)) / TENSORFLOW_MS)
+    over = row("import ipufeed, over import tensorflow", "at most", 100, "ms", ours)
     return [
-        row("import ipufeed, over import tensorflow", "at most", 100, "ms", ours),
+        replace(over, slack=slack),
         row("    import tensorflow", "", 0, "ms", theirs),
     ]
