@@ -84,7 +84,7 @@ class _Ops(ModuleType):
     tf.load_op_library makes all at once. To compile their text took half of the time of
     `import ipufeed`, and a program uses a few of them.
 
-    Threads: any. Two that use an op first make its function twice; both are the same.
+    Threads: any. Two that use an op first may both make its function; both get one of them.
     """
 
     # AutoGraph does not convert functions of such a module.
@@ -103,9 +103,11 @@ class _Ops(ModuleType):
 
         only = OpList(op=[definition]).SerializeToString()
         text = _pywrap_python_op_gen.GetPythonWrappers(only)
-        # Without this file's `from __future__`: TensorFlow reads the annotations.
-        exec(compile(text, self.__name__, "exec", dont_inherit=True), self.__dict__)
-        return self.__dict__[name]
+        # Without this file's `from __future__`: TensorFlow reads the annotations. In a
+        # namespace of its own, so that no thread finds the function before what it uses.
+        own = {"__name__": self.__name__}
+        exec(compile(text, self.__name__, "exec", dont_inherit=True), own)
+        return self.__dict__.setdefault(name, own[name])
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._definitions})

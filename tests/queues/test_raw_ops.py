@@ -11,7 +11,7 @@ from ipufeed import _native
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 # Of the library, not of its sources: they are not there where a wheel is installed.
-OPS = sorted(name for name in dir(_native.load()) if name.startswith("Ipufeed"))
+OPS = sorted(op.name for op in _native.load()._definitions.values())
 # Inputs that may be of any rank.
 ANY_RANK = {("IpufeedNameErrorsDataset", "names")}
 # Inputs that must be vectors of two.
