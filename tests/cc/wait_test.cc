@@ -118,7 +118,7 @@ TEST(a_thread_that_has_woken_another_spins_for_its_answer) {
                      kNoDeadline));
     CHECK_EQ(asker.stats().parks, std::uint64_t{0});
     CHECK(looks_until_timeout(&asker) > kLooksWithoutSpin);
-    // At this point the wake-up is no longer recent.
+    // Its answer_ns of 1 has passed since the wake-up.
     CHECK_EQ(looks_until_timeout(&impatient), kLooksWithoutSpin);
   })
       .join();
