@@ -87,9 +87,6 @@ class _Ops(ModuleType):
     Threads: any. Two that use an op first may both make its function; both get one of them.
     """
 
-    # AutoGraph does not convert functions of such a module.
-    _IS_TENSORFLOW_PLUGIN = True
-
     def __init__(self, definitions: OpList) -> None:
         super().__init__("_ipufeed_ops")
         self._definitions = {_function_name(op.name): op for op in definitions.op}
@@ -133,7 +130,7 @@ def _load_ops(path: Path) -> _Ops:
         ops = _Ops(OpList.FromString(pywrap_tf_session.TF_GetOpList(handle)))
     finally:
         pywrap_tf_session.TF_DeleteLibraryHandle(handle)
-    sys.modules["_ipufeed_ops"] = ops  # where AutoGraph finds a function's module
+    sys.modules["_ipufeed_ops"] = ops  # as its functions' __module__ says
     return ops
 
 

@@ -3,9 +3,7 @@
 import inspect
 import sys
 
-import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.framework import _pywrap_python_op_gen
 
@@ -56,12 +54,3 @@ def test_a_function_is_made_when_it_is_used():
 def test_an_op_that_does_not_exist_is_named():
     with pytest.raises(AttributeError, match="no attribute 'ipufeed_clocks'"):
         _native.load().ipufeed_clocks  # noqa: B018
-
-
-def test_autograph_calls_a_function_as_it_is():
-    @tf.function(autograph=True)
-    def program():
-        stamp, _ = _native.load().ipufeed_clock(tf.constant(0, tf.uint32))
-        return stamp
-
-    assert not np.array_equal(program(), program())
