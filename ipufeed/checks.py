@@ -229,6 +229,22 @@ def dtype_or_none(value: object) -> Any:
         return None
 
 
+def as_partials_dtype(value: object, or_else: str = "") -> Any:
+    """Returns the dtype of partial sums; raises TypeError or ValueError for others."""
+    import tensorflow as tf
+
+    name = "`partials_dtype` must be"
+    dtype = dtype_or_none(value)
+    if dtype is None:
+        raise TypeError(
+            f"{name} a dtype such as tf.float32{or_else}, got "
+            f"{type(value).__name__} {value!r}."
+        )
+    if dtype not in (tf.float16, tf.float32):
+        raise ValueError(f"{name} tf.float16 or tf.float32, got {dtype!r}.")
+    return dtype
+
+
 def as_tensor(name: str, value: object, dtype: Any = None) -> Any:
     """Converts an argument to a tensor.
 

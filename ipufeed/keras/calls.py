@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.device.log import LOGGER
-from ipufeed.keras.checks.arguments import check_data, check_training
+from ipufeed.keras.checks.arguments import check_callbacks, check_data, check_training
 from ipufeed.keras.checks.arrays import check_arrays, check_end
 from ipufeed.keras.checks.host_operations import check_texts
 from ipufeed.keras.data.shapes import zeros_of
@@ -62,6 +62,7 @@ def fit(
         *(kit.fewest_epochs, epochs, initial_epoch),
         *(validation_split, validation_freq, class_weight),
     )
+    check_callbacks(callbacks)
     check_data(
         x,
         {"batch_size": batch_size, "validation_batch_size": validation_batch_size},
@@ -178,6 +179,7 @@ def evaluate(
     kit = state.kit
     cached = others.pop(_CACHED, False)
     _refuse("evaluate", kit, others)
+    check_callbacks(callbacks)
     check_data(x, {"batch_size": batch_size}, {"steps": steps})
     kit.check(model, "evaluate")
     feed = state.validation if cached else None
@@ -231,6 +233,7 @@ def predict(
     """
     kit = state.kit
     _refuse("predict", kit, others)
+    check_callbacks(callbacks)
     check_data(x, {"batch_size": batch_size}, {"steps": steps})
     check_arrays(model, {"x": x})
     kit.check(model, "predict")

@@ -41,6 +41,14 @@ _REMEDIES = (
         "tf.compat.v1.enable_control_flow_v2() first.",
     ),
     (
+        re.compile(r"Input and output shapes of loop body do not match"),
+        "A tensor of the loop has another shape after an iteration, as `shape_invariants` "
+        "allow, and a compiled loop has fixed shapes: write into a tf.TensorArray with a "
+        "constant `size`, or into the rows of a tensor of the largest shape "
+        "(tf.tensor_scatter_nd_update); or run the loop on the host: under "
+        "`tf.device('CPU:0')`, in `compile` in `ipu.scopes.outside_compilation_scope()`.",
+    ),
+    (
         re.compile(r"Detected unsupported operations .* on XLA_\w+: _(?:Arg|Retval) "),
         "An input or a result of the program is a string, or of another dtype that XLA "
         "does not have. A compiled program takes and returns numbers and bools: leave the "

@@ -208,7 +208,7 @@ def test_checkpoints_and_dropout_in_a_model_on_the_ipu():
         (
             lambda: ipu_layers.GRU(2, partials_dtype=16),
             TypeError,
-            "`partials_dtype` must be a dtype or None, got int 16",
+            "`partials_dtype` must be a dtype such as tf.float32 or None, got int 16",
         ),
         (
             lambda: ipu_layers.Embedding(3, 3, mask_zero=True),

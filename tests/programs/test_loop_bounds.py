@@ -118,6 +118,26 @@ def test_a_gather_in_a_loop_of_version_1_is_an_error_with_the_remedy(
             session.run(result)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_loop_whose_tensor_grows_is_an_error_with_the_remedy(compiled):
+    def grow(x):
+        return tf.while_loop(
+            lambda y: tf.size(y) < 5,
+            lambda y: (tf.concat([y, y[:1]], 0),),
+            (x,),
+            shape_invariants=(tf.TensorShape([None]),),
+        )[0]
+
+    program = tf.function(grow, jit_compile=compiled)
+    with (
+        ipu_scope("/device:IPU:0"),
+        pytest.raises(
+            tf.errors.OpError, match=r"tf\.TensorArray with a constant `size`"
+        ),
+    ):
+        program(tf.constant([1.0]))
+
+
 def test_log_lines_of_other_programs_choose_no_remedy():
     """TensorFlow adds lines of the log to the message of some errors."""
     error = tf.errors.InvalidArgumentError(

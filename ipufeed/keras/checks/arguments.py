@@ -79,6 +79,20 @@ def check_training(
         )
 
 
+def check_callbacks(callbacks: object) -> None:
+    """Checks `callbacks`, which are nested; a callback list has been checked by Keras.
+
+    Raises:
+        TypeError: With the number of the first that is none, and what it must be.
+    """
+    for number, each in enumerate(tf.nest.flatten(callbacks)):
+        must = f"`callbacks` must be instances of keras.callbacks.Callback, number {number}"
+        if isinstance(each, type):
+            raise TypeError(f"{must} is the class {each.__name__}: call it.")
+        if each is not None and not callable(getattr(each, "set_model", None)):
+            raise TypeError(f"{must} is {type(each).__name__} {each!r}.")
+
+
 def check_data(
     x: Nest, batch_sizes: dict[str, object], steps: dict[str, object]
 ) -> None:

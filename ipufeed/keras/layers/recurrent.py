@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import as_count, check_flags, dtype_or_none
+from ipufeed.checks import as_count, as_partials_dtype, check_flags
 from ipufeed.keras.layers.basic import one_seed
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
@@ -41,11 +41,7 @@ class _Popnn:
                     f"`{name}` must be one of {', '.join(known)}, got {value!r}."
                 )
         if partials_dtype is not None:
-            if dtype_or_none(partials_dtype) is None:
-                raise TypeError(
-                    "`partials_dtype` must be a dtype or None, got "
-                    f"{type(partials_dtype).__name__} {partials_dtype!r}."
-                )
+            as_partials_dtype(partials_dtype, " or None")
             no_effect(
                 f"{type(self).__name__}(partials_dtype=)", "XLA chooses what it sums in"
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ipufeed.checks import as_count, as_int, check_name, dtype_or_none
+from ipufeed.checks import as_count, as_int, as_partials_dtype, check_name
 from ipufeed.ops.nn_ops import hard_sigmoid
 from ipufeed.ops.op_util import get_activation_name
 from ipufeed.tf_types import DType, Tensor
@@ -47,13 +47,17 @@ def check_others(
             f"`{argument}` must be an initializer, its name or None, got "
             f"{type(value).__name__} {value!r}."
         )
-    partials = dtype_or_none(partials_dtype)
-    if partials is None:
-        raise TypeError(
-            "`partials_dtype` must be a dtype such as tf.float32, got "
-            f"{type(partials_dtype).__name__} {partials_dtype!r}."
-        )
-    return partials
+    return as_partials_dtype(partials_dtype)
+
+
+def check_options(**options: object) -> None:
+    """Raises TypeError if options of Poplar's libraries are not dicts or None."""
+    for name, value in options.items():
+        if value is not None and not isinstance(value, dict):
+            raise TypeError(
+                f"`{name}` must be a dict of options or None, got "
+                f"{type(value).__name__} {value!r}."
+            )
 
 
 def activation(

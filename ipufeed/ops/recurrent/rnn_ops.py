@@ -22,6 +22,7 @@ from ipufeed.ops.recurrent.arguments import (
     ACTIVATIONS,
     RECURRENT,
     as_units,
+    check_options,
     check_others,
 )
 from ipufeed.ops.recurrent.arguments import activation as checked_activation
@@ -51,6 +52,7 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         options_bwd: dict[str, Any] | None = None,
     ) -> None:
         check_flags(return_state=return_state)
+        check_options(options=options, options_bwd=options_bwd)
         self._plain_dtype = tf.as_dtype(dtype)
         if self._plain_dtype not in (tf.float16, tf.float32):
             raise ValueError(f"Only support float16, float32, provided {dtype}")

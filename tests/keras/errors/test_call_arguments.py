@@ -46,6 +46,20 @@ def test_steps_per_execution_divides_the_steps_of_each_call(strategy, kind, call
         getattr(model, call)(*data, batch_size=8, verbose=0)
 
 
+@pytest.mark.parametrize("call", ["fit", "evaluate", "predict"])
+def test_values_other_than_callbacks_are_named(strategy, kind, call):
+    """Before anything runs; nested ones are callbacks as in Keras."""
+    with strategy.scope():
+        model = kind.Sequential([kind.Input((6,)), kind.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    data = (X,) if call == "predict" else (X, Y)
+    known = kind.callbacks.Callback()
+    for wrong, words in ((3, "int 3"), (kind.callbacks.Callback, "the class Callback")):
+        with pytest.raises(TypeError, match=f"`callbacks` must.* number 1 is {words}"):
+            getattr(model, call)(*data, verbose=0, callbacks=[[known], wrong])
+    getattr(model, call)(*data, verbose=0, callbacks=[[known]])
+
+
 def test_what_is_set_after_compile_is_checked_by_the_call(strategy):
     """The attribute of Keras 3 takes anything."""
     with strategy.scope():
