@@ -302,10 +302,17 @@ def build_info(path: Path) -> dict[str, str]:
 def fingerprint(folder: Path) -> str:
     """Returns the hash of the native sources, as setup.py computes it."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in (".cc", ".h"):
-            name = path.relative_to(folder).as_posix()
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    paths = [
+        os.path.join(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith((".cc", ".h"))
+    ]
+    # In the order of setup.py, which sorts paths by their parts.
+    for path in sorted(paths, key=lambda path: path.split("/")):
+        name = path[len(str(folder)) + 1 :]
+        with open(path, "rb") as file:
+            digest.update(name.encode() + b"\0" + file.read() + b"\0")
     return digest.hexdigest()
 
 

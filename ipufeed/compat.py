@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import importlib
 import importlib.abc
 import importlib.util
 import sys
 import types
+from collections import defaultdict
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,15 @@ def top_level(name: str) -> Any:
 _aliases: dict[str, AliasModule] = {}
 
 
+@functools.cache
+def _inside() -> defaultdict[str, list[str]]:
+    """Returns the modules of each package of MODULES."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for module in MODULES:
+        found[module.rpartition(".")[0]].append(module)
+    return found
+
+
 def submodule(name: str) -> AliasModule:
     """Returns one of MODULES as a module of ipufeed.
 
@@ -161,12 +172,10 @@ def submodule(name: str) -> AliasModule:
         module = _aliases[name] = AliasModule(full, MODULES[name])
         if full not in MODULES[name].values():
             sys.modules[full] = module
-        for other in MODULES:
-            package, _, last = other.rpartition(".")
-            if package == name:
-                # A package, to import its modules and those of ipufeed's folder.
-                module.__path__ = [str(Path(__file__).parent / package)]
-                setattr(module, last, submodule(other))
+        for other in _inside()[name]:
+            # A package, to import its modules and those of ipufeed's folder.
+            module.__path__ = [str(Path(__file__).parent / name)]
+            setattr(module, other.rpartition(".")[2], submodule(other))
     return module
 
 

@@ -2,7 +2,7 @@
 
 queues            <- device.queue_hooks: the queues' questions about the device
 device.queue_hooks <- parallel: collectives between processes, loaded at first use
-TensorFlow        <- executable: compiled programs
+TensorFlow        <- executable: compiled programs, loaded with the first one
 TensorFlow        <- tf_patches: queue operations in tf.vectorized_map;
                      assertions; datasets in an IPU's scope; image operations that
                      XLA lacks
@@ -21,9 +21,9 @@ from ipufeed.applications import saved_calls
 from ipufeed.device import queue_hooks
 from ipufeed.device.program import plain_loops, strategy
 from ipufeed.device.random.ops import on_ipu
-from ipufeed.executable.compile import programs
+from ipufeed.executable.compile import handler
 from ipufeed.once import once
-from ipufeed.ops import host_calls
+from ipufeed.ops.host_calls import set_loader
 from ipufeed.queues.chain import is_one_program, put_token, take_token
 from ipufeed.queues.chained_ops import holds_queue_ops
 from ipufeed.tf_patches import (
@@ -90,7 +90,7 @@ def _load_host_functions() -> None:
 def connect() -> None:
     """Connects the packages, once."""
     queue_hooks.set_join(_join_processes)
-    programs.install()
+    handler.install()
     saved_calls.install()
     vectorized_map.refuse(holds_queue_ops)
     asserts.install(on_ipu, _build_check, _last_token)
@@ -99,6 +99,6 @@ def connect() -> None:
     projective.install(on_ipu)
     resize_gradient.install(on_ipu)
     plain_loops.install()
-    host_calls.set_loader(_load_host_functions)
+    set_loader(_load_host_functions)
     strategy.hooks.extend_keras = _extend_keras
     strategy.hooks.reduce = _reduce_over_replicas

@@ -89,6 +89,23 @@ def test_configuring_needs_no_tensorflow():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
+def test_what_only_programs_need_is_loaded_with_the_first_one():
+    """Reports and the cache are a third of ipufeed's modules."""
+    code = (
+        "import sys, ipufeed, tensorflow as tf\n"
+        "late = {'ipufeed.executable.' + name for name in ('compile.programs',"
+        " 'report.write', 'store.cache')}\n"
+        "assert not late & set(sys.modules), late & set(sys.modules)\n"
+        "with tf.device('/device:IPU:0'):\n"
+        "    assert tf.function(lambda x: x + 1, jit_compile=True)(1.0) == 2.0\n"
+        "assert late <= set(sys.modules), late - set(sys.modules)\n"
+    )
+    done = run_python(code, forked=False)
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_public_names_are_there():
     """Everything in __all__ can be had, and the version is the package's."""
     import ipufeed

@@ -11,7 +11,6 @@ Threads: events come on any thread; those of one program one after another.
 from __future__ import annotations
 
 import ctypes
-import functools
 import json
 import threading
 import time
@@ -21,8 +20,6 @@ from pathlib import Path
 
 from tensorflow.python.framework import errors
 
-from ipufeed import _native
-from ipufeed.device.config.enums import DeviceConnectionType
 from ipufeed.device.flags import flags
 from ipufeed.device.log import LOGGER
 from ipufeed.device.program.replication import replicate
@@ -36,7 +33,6 @@ from ipufeed.executable.program.events import (
     Figures,
     Lowered,
     ProgramCall,
-    RunMode,
 )
 from ipufeed.executable.program.file_format import Entry
 from ipufeed.executable.program.key import Key, program_key
@@ -46,7 +42,6 @@ from ipufeed.executable.report import write as report
 from ipufeed.executable.store import provided
 from ipufeed.executable.store.cache import Cache, Slot, cache_folder
 from ipufeed.executable.store.counters import COUNTERS
-from ipufeed.executable.tracing import recorder
 from ipufeed.process_state import STATE
 from ipufeed.queues import interrupt
 from ipufeed.render.files import write_whole
@@ -82,7 +77,6 @@ class _Programs:
     # Cost of reading a program's file: part of its first load onto a device.
     read: dict[int, Figures] = field(default_factory=dict)
     history: History = field(default_factory=History)
-    generation: int = 0  # of the system that these programs are compiled for
 
 
 _programs = _Programs()
@@ -101,7 +95,10 @@ def history() -> History:
     return _programs.history
 
 
-def _handle(event: Event, call: ProgramCall) -> None:
+set_programs(lambda: history().programs())
+
+
+def handle(event: Event, call: ProgramCall) -> None:
     """Handles an event of the native core; an exception refuses the program."""
     match event:
         case Event.KEY:
@@ -359,37 +356,3 @@ def _onto_device(call: ProgramCall) -> None:
     phase_log.log_executable(
         1, f"{name} ({call.key:x}) is on IPU {call.ordinal}{before}"
     )
-
-
-RUN_MODES = {
-    DeviceConnectionType.PRE_COMPILE: RunMode.ZEROS,
-    DeviceConnectionType.NEVER: RunMode.REFUSE,
-}
-_callback = native.callback(_handle)
-
-
-def _follow_configuration() -> None:
-    """Adapts the core to a changed configuration: devices are empty, modes may differ.
-
-    Programs of another configuration are forgotten, and compiled again with their reports;
-    setting the same configuration again keeps them.
-    """
-    entry = _native.entry()
-    entry.ipufeed_forget_loaded()
-    if _programs.generation != system.generation():  # under the system's lock
-        _programs.generation = system.generation()
-        entry.ipufeed_forget_programs()
-    entry.ipufeed_set_log_ops(phase_log.logs_phases())
-    mode = RUN_MODES.get(system.connection_type(), RunMode.RUN)
-    entry.ipufeed_set_run_mode(mode)
-
-
-@functools.cache
-def install() -> None:
-    """Installs the handler for programs of simulated IPUs, once."""
-    entry = _native.entry()
-    entry.ipufeed_set_on_program(_callback)
-    set_programs(lambda: history().programs())
-    system.on_change(_follow_configuration)
-    entry.ipufeed_set_log_ops(phase_log.logs_phases())
-    recorder.follow_environment()
