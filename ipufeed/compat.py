@@ -13,11 +13,10 @@ import difflib
 import functools
 import importlib
 import importlib.abc
-import importlib.util
 import sys
 import types
 from collections import defaultdict
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +200,8 @@ def install() -> None:
         if "." not in name:
             setattr(package, name, module)
     _put_into_keras(package)
+    # A star import of Graphcore's package gives its modules, too.
+    package.__all__ = sorted({*TOP, *(each for each in MODULES if "." not in each), "keras"})
     _put_addons()
     for name in ELSEWHERE:
         _put_elsewhere(name)
@@ -281,7 +282,8 @@ def _put_into_keras(package: types.ModuleType) -> None:
 
 def _put_addons() -> None:
     """Makes the Keras of Graphcore's addons importable; an installed package stays."""
-    if ADDONS in sys.modules or importlib.util.find_spec(ADDONS) is not None:
+    # In files alone: a finder of ipufeed.run would make it, and take it out again.
+    if ADDONS in sys.modules or PathFinder.find_spec(ADDONS) is not None:
         return
     for name in (ADDONS, f"{ADDONS}.keras"):
         sys.modules[name] = types.ModuleType(name, "Names of ipufeed.")

@@ -62,6 +62,22 @@ def test_a_program_may_import_ipufeed_first(tmp_path, first):
     assert (done.stdout, done.stderr) == ("True\nqueues/__init__.py\n", "")
 
 
+@pytest.mark.parametrize("first", ["import tensorflow", "import ipu_tensorflow_addons"])
+def test_packages_beside_tensorflow_are_there_in_each_order(tmp_path, first):
+    """The search for an installed package of addons took out the one of ipufeed."""
+    done = run(
+        tmp_path,
+        f"{first}\n"
+        "import ipu_tensorflow_addons\n"
+        "from ipu_tensorflow_addons import keras\n"
+        "from tensorflow.python.ipu import *\n"
+        "print(keras.layers is ipu_tensorflow_addons.keras.layers)\n"
+        "print(scopes.ipu_scope.__name__, ipu_compiler.compile.__name__)\n",
+    )
+
+    assert (done.stdout, done.stderr) == ("True\nipu_scope compile\n", "")
+
+
 # An import of a module of tf.keras, whatever a program has imported of it before.
 IMPORTS_OF_KERAS_2 = """
 from tensorflow.keras.layers import Dense

@@ -22,21 +22,16 @@
 #include "core/cpu_relax.h"
 #include "core/cpus.h"
 #include "core/mutex.h"
-#include "core/wait.h"  // kNoDeadline
+#include "core/wait.h"  // kAnswerNs, kNoDeadline
 
 namespace ipufeed {
 
 class ChangeSignal {
  public:
-  // Longer than the wake-up of a sleeper takes, also with a busy CPU: with a shorter
-  // spin a waiter falls asleep while it waits for one that has been woken, which later
-  // does the same.
-  static constexpr std::int64_t kSpinNs = 20000;
-
   // waiters: the number of threads that wait for each other. None spins if they cannot
   // run all at once.
   explicit ChangeSignal(std::size_t waiters)
-      : spin_ns_(waiters <= static_cast<std::size_t>(usable_cpus()) ? kSpinNs : 0) {}
+      : spin_ns_(waiters <= static_cast<std::size_t>(usable_cpus()) ? kAnswerNs : 0) {}
   ChangeSignal(const ChangeSignal&) = delete;
   ChangeSignal& operator=(const ChangeSignal&) = delete;
 

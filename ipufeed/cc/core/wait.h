@@ -57,6 +57,11 @@ namespace ipufeed {
 
 inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
 
+// How long a thread spins for the answer of one that has just been woken: longer than a
+// wake-up takes, also with a busy CPU. With a shorter spin it falls asleep while the
+// other is being woken, which later does the same.
+inline constexpr std::int64_t kAnswerNs = 20'000;
+
 // The counters of a wait point; read by any thread. Counts and times only grow.
 struct WaitStats {
   std::uint64_t waits = 0;     // times that the condition did not hold at once
@@ -67,7 +72,6 @@ struct WaitStats {
 class WaitPoint {
  public:
   static constexpr std::int64_t kSpinNs = 1'000;
-  static constexpr std::int64_t kAnswerNs = 20'000;
 
   // spin_ns: how long to spin before sleeping, 0 for never. The default, 1 us, is what
   // a hand-over between two running threads takes at most; it is 0 on one usable CPU.
