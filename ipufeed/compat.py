@@ -201,7 +201,9 @@ def install() -> None:
             setattr(package, name, module)
     _put_into_keras(package)
     # A star import of Graphcore's package gives its modules, too.
-    package.__all__ = sorted({*TOP, *(each for each in MODULES if "." not in each), "keras"})
+    vars(package)["__all__"] = sorted(
+        {*TOP, *(each for each in MODULES if "." not in each), "keras"}
+    )
     _put_addons()
     for name in ELSEWHERE:
         _put_elsewhere(name)

@@ -98,7 +98,7 @@ LONG = (
     "test_ci_docs.py",
     "test_coverage.py",
     "test_compilation_programs.py",
-    "test_measure_loader.py",
+    "test_loader_command.py",
     "test_pipeline_order.py",
     "test_exceptions.py",
     "test_accumulation.py",

@@ -63,7 +63,7 @@ def test_a_program_may_import_ipufeed_first(tmp_path, first):
 
 
 @pytest.mark.parametrize("first", ["import tensorflow", "import ipu_tensorflow_addons"])
-def test_packages_beside_tensorflow_are_there_in_each_order(tmp_path, first):
+def test_other_packages_are_there_in_each_order(tmp_path, first):
     """The search for an installed package of addons took out the one of ipufeed."""
     done = run(
         tmp_path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
 import importlib
 import os
@@ -34,6 +35,7 @@ from ipufeed.errors import (
     ScaleOutError,
 )
 from ipufeed.exit_codes import BAD_INPUT, NOTHING_MEASURED, OK
+from ipufeed.sources.loaders.failure import EmptyLoaderError
 from ipufeed.sources.loaders.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     stdout = take_stdout()
     interrupts = Interrupts()
     interrupts.catch()
+    _show_crashes()
     try:
         return _run(command, stdout, interrupts, base)
     except KeyboardInterrupt:
@@ -80,6 +83,13 @@ def main(arguments: list[str] | None = None) -> int:
         return interrupts.code
     finally:
         interrupts.ignore()
+
+
+def _show_crashes() -> None:
+    """Lets stderr have the line that ran, if frameworks in one process crash it."""
+    if not faulthandler.is_enabled():
+        with contextlib.suppress(OSError, RuntimeError, ValueError):  # without a stderr
+            faulthandler.enable(all_threads=False)
 
 
 def _run(
@@ -130,7 +140,8 @@ def _run(
         result, code = interruption.result, interrupts.code
     except (ValueError, ScaleOutError) as error:
         print_message(message_of(error))
-        return BAD_INPUT
+        is_empty = isinstance(error, EmptyLoaderError)
+        return NOTHING_MEASURED if is_empty else BAD_INPUT
     except tf.errors.OpError as error:
         print_message(
             f"the dataset cannot be started: {type(error).__name__}: {error.message}"

@@ -169,19 +169,28 @@ WARNED = {
     ),
     "not_steady": ("not_steady", "is", "of a rate that was still changing"),
     "passes_differ": ("passes_differ", "is", "of passes at different rates"),
-    "stalled": ("stalled", "is", "of a dataset that stalled"),
+    "stalled": (
+        "stalled",
+        "is",
+        "of a dataset that stalled: the rate is that of the time before",
+    ),
     "interrupted": ("interrupted", "is", "of a run that was interrupted"),
 }
 
 
 def warned(runs: Sequence[ComparedRun]) -> list[Note]:
-    """Returns notes for the results' own warnings that affect a comparison."""
+    """Returns notes for the results' own warnings that affect a comparison.
+
+    A stall forbids a verdict: a rate of the time before would hide that training stops.
+    """
     notes = []
     for warning, (code, verb, message) in WARNED.items():
         names = [run.name for run in runs if warning in run.warnings]
         if names:
             form = verb if len(names) == 1 else PLURAL[verb]
-            notes.append(Note(code, f"{_all_of(names)} {form} {message}.", False))
+            notes.append(
+                Note(code, f"{_all_of(names)} {form} {message}.", code == "stalled")
+            )
     return notes
 
 

@@ -6,8 +6,10 @@ stopped, and its thread stays.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ipufeed.benchmark.loaders.consumer import Consumer, Counts, Limits, Open
 from ipufeed.benchmark.loaders.rows import Rows
@@ -38,7 +40,35 @@ def consume(
         The consumer, whose counts no longer change, and the exception that interrupted
         the run, or None. The loader has ended its pass, unless it hangs.
     """
-    consumer = Consumer(open_pass, limits, rows)
+    with _without_older_objects():
+        return _consumed(Consumer(open_pass, limits, rows), limits, on_first, on_wait)
+
+
+@contextlib.contextmanager
+def _without_older_objects() -> Iterator[None]:
+    """Takes what exists before the run out of Python's collections of garbage in it.
+
+    A full one that walks all of TensorFlow and of the frameworks stops each thread of
+    Python for 0.1 to 1 s. Training has one before its first step, if any.
+    """
+    if not gc.isenabled() or gc.get_freeze_count():  # the program has its own way
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _consumed(
+    consumer: Consumer,
+    limits: Limits,
+    on_first: Callable[[], None],
+    on_wait: Callable[[Counts], None],
+) -> tuple[Consumer, BaseException | None]:
+    """Runs the consumer; see consume()."""
 
     def on_poll() -> bool:
         on_wait(consumer.counts)

@@ -279,7 +279,26 @@ def passes_differ(facts: Facts) -> CodeAndMessage:
     return (
         "passes_differ",
         f"The passes differ: the first one gave {rate_text(first)} elements/s, {others}. "
-        "The steady rate mixes them; `pass_rates` has each.",
+        f"The steady rate mixes them; `pass_rates` has each.{_of_restarts(facts)}",
+    )
+
+
+def _of_restarts(facts: Facts) -> str:
+    """Returns what the starts of later passes take, if it is much; the first has none."""
+    raw = facts.raw
+    passes, stamps = np.asarray(raw.epochs), np.asarray(raw.stamps)
+    firsts = np.cumsum(passes[:, 0])[:-1]  # of the later passes
+    if raw.counters["epochs_per_entry"] > 1 or firsts[-1] >= len(stamps):
+        return ""
+    start = float(np.median(stamps[firsts] - stamps[firsts - 1])) / 1e9
+    share = start * 1e9 / float(np.median(passes[1:, 4] - passes[1:, 3]))
+    if share < PASSES_DIFFER / 2:
+        return ""
+    keep = " (as `persistent_workers=True` of PyTorch does)" if facts.loader else ""
+    return (
+        f" Each later pass has its start in it, {duration(start)} or {share:.0%} of the "
+        f"pass; that of the first pass is the start-up. Keep the workers{keep}, or "
+        "measure longer passes."
     )
 
 

@@ -24,6 +24,8 @@ SIGNALLED = 128  # exit code of a signal: 128 + its number
 FEEDER_GRACE_NS = 2_000_000_000
 # For the loader's threads and processes that Python waits for at its exit.
 LEAVE_GRACE_S = 5.0
+# For the functions that Python calls at its exit; that of multiprocessing waits for pools.
+EXIT_GRACE_S = 30.0
 
 
 class Interruption(KeyboardInterrupt):
@@ -60,6 +62,8 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._on_signal)
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._on_signal)
+        # The last of the exit: behind it Python gives signals their defaults again.
+        atexit.register(self.ignore)
 
     def hold_errors_of_children(self) -> None:
         """Suppresses what a handler of the dataset's file for ended children raises.
@@ -90,8 +94,9 @@ class Interrupts:
 
     def ignore(self) -> None:
         """Ignores further signals: the result is printed, the process about to end."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+        with contextlib.suppress(ValueError):  # of another thread that ends the process
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._owner:
@@ -130,14 +135,29 @@ def leave(code: int) -> NoReturn:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+    _end_at_a_late_signal(code)
     threading.Thread(target=_end_without, args=(code,), daemon=True).start()
     sys.exit(code)
 
 
-def _end_without(code: int) -> None:
-    """Ends the process if Python's exit waits for threads that do not end.
+def _end_at_a_late_signal(code: int) -> None:
+    """Lets Ctrl-C and SIGTERM end an exit that takes longer than PATIENCE_S."""
+    begun = time.monotonic()
 
-    On a daemon thread, while the main one waits. Idle ones of executors have ended by then.
+    def end(number: int, frame: FrameType | None) -> None:
+        if time.monotonic() - begun > PATIENCE_S:
+            _kill_children()
+            os._exit(code)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+
+
+def _end_without(code: int) -> None:
+    """Ends the process if Python's exit waits for what does not end.
+
+    First for threads, of which idle ones of executors have ended by then, then in functions
+    that are registered with atexit. On a daemon thread, while the main one waits.
     """
     time.sleep(LEAVE_GRACE_S)
     main = threading.main_thread()
@@ -149,7 +169,16 @@ def _end_without(code: int) -> None:
         if each is not main and (not each.daemon or each in joined)
     ]
     if not names:
-        return
+        time.sleep(EXIT_GRACE_S - LEAVE_GRACE_S)
+        frame = sys._current_frames().get(main.ident or 0)
+        place = frame.f_code if frame is not None else _end_without.__code__
+        print_message(
+            f"the result is complete; the process ends without a function of its exit "
+            f"that has taken {EXIT_GRACE_S:g} s: it waits in {place.co_name} of "
+            f"{place.co_filename}. The loader should close and join its pools of processes."
+        )
+        _kill_children()
+        os._exit(code)
     print_message(
         f"the result is complete; the process ends without {len(names)} thread(s) that "
         f"the loader has started and not ended: {', '.join(names)}. The loader should end "
@@ -159,6 +188,13 @@ def _end_without(code: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _kill_children() -> None:
+    """Ends the processes of multiprocessing, which would outlive this one."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    for child in multiprocessing.active_children() if multiprocessing else ():
+        child.kill()
 
 
 def _limit_children() -> None:

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -49,16 +50,26 @@ std::int64_t StallWatch::next_report_ns() {
   return next_ns_;
 }
 
+std::int64_t StallWatch::postpone() {
+  const std::int64_t waited = now_ns() - start_ns_;
+  next_ns_ = now_ns() + waited;
+  return waited;
+}
+
 void StallWatch::report(const Program& program, const char* kind,
                         const std::string& name, const char* state,
                         const std::string& reason) {
+  // A program that serves calls waits for the next one as long as none comes.
+  if (program.serves() && std::string_view(state) == "empty") {
+    postpone();
+    return;
+  }
   report(program,
          absl::StrCat(kind, " queue '", name, "' is ", state, " and ", reason));
 }
 
 void StallWatch::report(const Program& program, const std::string& what) {
-  const std::int64_t waited = now_ns() - start_ns_;
-  next_ns_ = now_ns() + waited;
+  const std::int64_t waited = postpone();
   log_line(absl::StrCat(
       waiter_of(program), " has waited for ",
       std::round(static_cast<double>(waited) / 1e6) / 1e3, " s: ", what,

@@ -27,7 +27,8 @@ class StallWatch {
   // Logs one line: which thread waits (its stage, IPU and replica), for how long, for
   // which feed and which side of it, and the fill of the program's queues. kind:
   // "infeed", "outfeed" or "pipeline"; state: "empty", "full" or "incomplete"; reason:
-  // the cause, as the end of a sentence.
+  // the cause, as the end of a sentence. Nothing of an empty queue of a program that
+  // serves calls: it waits for the next one as long as none comes.
   void report(const Program& program, const char* kind, const std::string& name,
               const char* state, const std::string& reason);
 
@@ -35,6 +36,9 @@ class StallWatch {
   void report(const Program& program, const std::string& what);
 
  private:
+  // Doubles the time to the next report; returns how long the wait has lasted.
+  std::int64_t postpone();
+
   std::int64_t start_ns_ = 0;
   std::int64_t next_ns_ = 0;
 };

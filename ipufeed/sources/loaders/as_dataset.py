@@ -23,7 +23,7 @@ from ipufeed.sources.loaders.element_arrays import (
     held,
     rounded,
 )
-from ipufeed.sources.loaders.failure import LoaderError
+from ipufeed.sources.loaders.failure import EmptyLoaderError, LoaderError
 from ipufeed.sources.loaders.kinds import (
     DATA,
     Kind,
@@ -306,7 +306,7 @@ def first_of(kind: Kind) -> Element:
             f"{failed.message}"
         ) from error
     if not found.value:
-        raise ValueError("The loader has no element: there is nothing to feed.")
+        raise EmptyLoaderError("The loader has no element: there is nothing to feed.")
     return found.value[0]
 
 

@@ -32,6 +32,10 @@ class LoaderError(Exception):
         super().__init__(self.message)
 
 
+class EmptyLoaderError(ValueError):
+    """A loader that has no element cannot feed a device."""
+
+
 def _text_of(error: BaseException) -> str:
     """Returns the error's text; "" of one whose `__str__` raises."""
     try:

@@ -8,6 +8,7 @@
     ray.data Dataset, DataIterator           a batch          iter_batches()
     datasets (Hugging Face)                  a row            iter()
     keras.utils.PyDataset                    a batch          by index, as fit() does
+    tf_keras.utils.Sequence                  a batch          by index, as fit() does
     anything else with __iter__              as returned      iter()
     an own class with __getitem__            as returned      by index, to its __len__ or
                                                               an IndexError
@@ -36,6 +37,7 @@ from ipufeed.sources.loaders.passes import (
     keras_pass,
     pass_by_index,
     plain_pass,
+    sequence_pass,
 )
 
 if TYPE_CHECKING:  # leaves imports numpy, which --help does without
@@ -233,7 +235,7 @@ def is_known(source: Loader) -> bool:
     kind = kind_of(source)
     return kind is not None and (
         kind.name.startswith(
-            ("torch DataLoader", "torchdata Loader", "ray.data", "keras")
+            ("torch DataLoader", "torchdata Loader", "ray.data", "keras", "tf_keras")
         )
         or kind.name.split()[0] in ("grain", "datasets", "spdl", "webdataset")
     )
@@ -361,7 +363,12 @@ def _grain_kind(source: Loader) -> Kind | None:
 
 
 def _keras_kind(source: Loader) -> Kind | None:
-    """Recognises a PyDataset: batches by index; Keras's own adapter runs its workers."""
+    """Recognises a PyDataset: batches by index; Keras's own adapter runs its workers.
+
+    Of a Sequence of tf_keras its fit() knows the workers, and not the Sequence.
+    """
+    if has_class(source, "tf_keras", "Sequence"):
+        return Kind("tf_keras Sequence", lambda: sequence_pass(source), True, batch="")
     if not (
         has_class(source, "keras", "PyDataset")
         or has_class(source, "keras", "Sequence")

@@ -3,6 +3,7 @@
 plain_pass     by iter(), as a `for` loop
 pass_by_index  from 0 to the loader's length
 keras_pass     as fit() reads a PyDataset
+sequence_pass  as fit() of tf_keras reads a Sequence, without workers
 """
 
 from __future__ import annotations
@@ -73,3 +74,13 @@ def keras_pass(source: Loader) -> Iterator[Iterator[Element]]:
         yield iter(adapter.get_numpy_iterator())
     finally:
         adapter.on_epoch_end()
+
+
+@contextlib.contextmanager
+def sequence_pass(source: Loader) -> Iterator[Iterator[Element]]:
+    """Makes a pass by index, after which the Sequence prepares the next one."""
+    with pass_by_index(source) as iterator:
+        try:
+            yield iterator
+        finally:
+            source.on_epoch_end()

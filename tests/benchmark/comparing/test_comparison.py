@@ -189,10 +189,11 @@ def test_a_loss_out_of_range_is_refused(loss):
             {"dataset": {"element_spec": "int8 (9,)", "samples_per_element": None}},
             "other_elements",
         ),
+        ({"warnings": [{"code": "stalled", "message": ""}]}, "stalled"),
     ],
-    ids=["cpu", "cpus", "memcpy", "through", "passes", "elements"],
+    ids=["cpu", "cpus", "memcpy", "through", "passes", "elements", "stalled"],
 )
-def test_different_things_get_no_verdict(changes, code):
+def test_what_is_not_comparable_gets_no_verdict(changes, code):
     """The ratio is given, twice the rate here, and a note that forbids a verdict."""
     comparison = compare(
         synthetic(), synthetic(factor=2.0, **changes), allowed_loss=0.05

@@ -104,29 +104,6 @@ def test_other_frameworks_are_named(module, name, kind):
     assert is_known(source) == (not kind.startswith("nvidia"))
 
 
-def test_a_keras_dataset_gives_its_batches_by_index():
-    import keras
-
-    begun = []
-
-    class Own(keras.utils.PyDataset):
-        def __len__(self):
-            return 3
-
-        def __getitem__(self, index):
-            return np.full((2, 1), index, np.float32), np.full(2, index)
-
-        def on_epoch_begin(self):
-            begun.append(True)
-
-    for workers in (1, 2):
-        source = Own(workers=workers)
-        found = elements(source)
-        assert [int(image[0, 0]) for image, _ in found] == [0, 1, 2]
-        assert kind_of(source).batch == ""
-    assert len(begun) == 2
-
-
 def test_a_class_that_is_read_by_index_gives_its_elements():
     """Up to its length, in each pass; an IndexError before that is its own."""
 

@@ -3,6 +3,7 @@
 import dataclasses
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ipufeed.benchmark import Settings
@@ -18,6 +19,7 @@ SURE = Steady(
     left_out=(),
     settled=True,
 )
+EPOCHS = [[500, 0, 0, 0, 500], [500, 0, 0, 500, 1000]]
 COUNTERS = {"elements": 1000, "ended": 1, "epochs_per_entry": 1}
 
 
@@ -25,7 +27,7 @@ def facts(steady=SURE, counters=COUNTERS, **others):
     """Facts of a long, steady run, but for what is given."""
     known = {
         "raw": SimpleNamespace(
-            counters=counters, failure=None, stamps=range(1000), epochs=[[500], [500]]
+            counters=counters, failure=None, stamps=range(1000), epochs=EPOCHS
         ),
         "settings": Settings(),
         "steady": steady,
@@ -55,6 +57,31 @@ def test_the_warning_of_passes_has_the_first_and_the_range_of_the_others():
     assert "the first one gave 12.3 elements/s, the others 4,567 to 8,000." in message
     _, message = warn.passes_differ(facts(pass_rates=[12.3, 4567.0]))
     assert "the first one gave 12.3 elements/s, the second 4,567. The" in message
+
+
+def passes_of(start_s, elements=20, passes=3):
+    """Passes of an element each 10 ms; all but the first begin after `start_s`."""
+    stamps, epochs, now = [], [], 0.0
+    for number in range(passes):
+        began, now = now, now + (start_s if number else 0.0)
+        stamps += [now + 0.01 * each for each in range(1, elements + 1)]
+        now = stamps[-1]
+        epochs.append([elements, 0, 0, int(began * 1e9), int(now * 1e9)])
+    return SimpleNamespace(
+        counters=COUNTERS, failure=None, epochs=epochs, stamps=np.array(stamps) * 1e9
+    )
+
+
+@pytest.mark.parametrize("loader", [False, True])
+def test_starts_that_make_passes_differ_are_in_the_warning(loader):
+    """The first one's start is the start-up, and in no pass."""
+    given = {"pass_rates": [100.0, 33.3, 33.3], "loader": loader}
+    _, message = warn.passes_differ(facts(raw=passes_of(0.4), **given))
+
+    assert "its start in it, 410 ms or 68% of the pass; that of the" in message
+    assert ("persistent_workers=True" in message) == loader
+    _, message = warn.passes_differ(facts(raw=passes_of(0.0), **given))
+    assert message.endswith("`pass_rates` has each.")
 
 
 @pytest.mark.parametrize(

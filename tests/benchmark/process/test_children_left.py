@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import time
 import types
+from pathlib import Path
 
 import children
 import pytest
@@ -72,7 +74,7 @@ def run(text):
     program = (
         "import atexit, concurrent.futures, multiprocessing, threading, time\n"
         "from ipufeed.benchmark.process import interrupts\n"
-        "interrupts.LEAVE_GRACE_S = 1.0\n"
+        "interrupts.LEAVE_GRACE_S, interrupts.EXIT_GRACE_S = 1.0, 2.0\n"
         f"atexit.register(print, 'closed')\n{text}\ninterrupts.leave(3)"
     )
     return children.run(
@@ -123,3 +125,49 @@ def test_threads_that_end_are_waited_for():
 
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout == "written\nclosed\n"
+
+
+def is_running(process):
+    """Whether a process is there that has not ended."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+# A worker that is ended while it waits for a task keeps the lock of the pool's queue. The
+# pool starts another one, and its end waits for the lock.
+STUCK_POOL = """
+import os
+pool = multiprocessing.get_context("fork").Pool(1)
+pool.apply(len, ([],))
+time.sleep(0.5)
+(first,) = multiprocessing.active_children()
+os.kill(first.pid, 9)
+while not (others := set(multiprocessing.active_children()) - {first}):
+    time.sleep(0.01)
+print(others.pop().pid, flush=True)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("signalled", [False, True])
+def test_the_process_ends_without_a_pool_that_does_not(signalled):
+    """Its exit function waits in the main thread; Ctrl-C ends it before its time."""
+    late = """
+import signal
+interrupts.EXIT_GRACE_S, interrupts.PATIENCE_S = 9000.0, 0.1
+send = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+send.daemon = True; send.start()
+"""
+    done = run(STUCK_POOL + (late if signalled else ""))
+
+    assert done.returncode == 3
+    words = " ".join(done.stderr.split())
+    assert ("ends without a function of its exit" in words) == (not signalled)
+    worker = done.stdout.split()[0]
+    end = time.monotonic() + DEADLOCK_S
+    while is_running(worker) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not is_running(worker)
