@@ -63,6 +63,10 @@ class Steps:
         if not callable(step):
             raise TypeError(f"`{what}` must be a function, got {type(step).__name__}.")
         named = named_by or step
+        if after is not None and not callable(after):
+            raise TypeError(
+                f"`postprocessing_step` must be a function, got {type(after).__name__}."
+            )
         _refuse_both("predict_step_signature", signature, "input_dataset", dataset)
         if before is None:
             if before_signature is not None:

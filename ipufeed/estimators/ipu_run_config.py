@@ -163,7 +163,7 @@ _LEAST: dict[str, float] = {
     "save_checkpoints_secs": 0,
     "keep_checkpoint_max": 0,
     "keep_checkpoint_every_n_hours": 0,
-    "log_step_count_steps": 0,
+    "log_step_count_steps": 1,
 }
 _WHOLE = {*_LEAST} - {"save_checkpoints_secs", "keep_checkpoint_every_n_hours"}
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import errors
 
-from ipufeed.checks import flags_checked
+from ipufeed.checks import as_path, flags_checked
 from ipufeed.errors import RefusedError
 from ipufeed.ops import host_calls, references
 from ipufeed.ops.codelets.expression import (
@@ -65,7 +65,7 @@ def precompiled_user_op(
             has other outputs.
     """
     del gp_path
-    library_path = os.fspath(library_path)
+    library_path = as_path("library_path", library_path)
     check_texts(library_path=library_path, op_name=op_name, name=name)
     check_attributes(attributes, gradient_attributes)
     inputs = as_inputs(inputs)
@@ -141,7 +141,7 @@ def cpu_user_operation(
         tf.errors.InternalError: The library has another level of the interface; or when it
             runs: the function has thrown an exception.
     """
-    library_path = os.fspath(library_path)
+    library_path = as_path("library_path", library_path)
     check_texts(library_path=library_path, op_name=op_name, name=name)
     check_attributes(attributes, gradient_attributes)
     inputs = as_inputs(inputs)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ipufeed.checks import as_count, as_int
 from ipufeed.device.system import system
-from ipufeed.no_effect import no_effect
+from ipufeed.no_effect import no_effect, warn_once
 from ipufeed.process_state import STATE
 
 __all__ = [
@@ -27,10 +27,12 @@ __all__ = [
 def cluster() -> tuple[int, int]:
     """Returns the number of processes and this one's index; (1, 0) without TF_CONFIG.
 
+    Without it, variables of Graphcore's launcher are named in a warning, once per process.
+
     Raises:
         ValueError: TF_CONFIG is not a JSON object of the form that TensorFlow describes.
     """
-    text = os.environ.get("TF_CONFIG", "")
+    text = _tf_config()
     if not text:
         return 1, 0
     try:
@@ -53,9 +55,24 @@ def cluster() -> tuple[int, int]:
     return len(workers), index
 
 
+def _tf_config() -> str:
+    """Returns TF_CONFIG; warns if there are only variables of Graphcore's launcher."""
+    text = os.environ.get("TF_CONFIG", "")
+    unread = sorted(name for name in os.environ if name.startswith("POPDIST_"))
+    if unread and not text:
+        warn_once(
+            "POPDIST_",
+            "%s of the environment is not read: processes find each other by TF_CONFIG "
+            "here, which is not set, so each of these processes runs alone, as instance 0 "
+            "of 1. Set TF_CONFIG for each: see docs/programs.md, Several processes.",
+            ", ".join(f"`{name}`" for name in unread),
+        )
+    return text
+
+
 def isPopdistEnvSet() -> bool:  # noqa: N802 - Graphcore's name
     """Returns whether TF_CONFIG is set."""
-    return bool(os.environ.get("TF_CONFIG"))
+    return bool(_tf_config())
 
 
 def getNumInstances() -> int:  # noqa: N802

@@ -188,6 +188,13 @@ IPUHorovodStrategy = IPUMultiReplicaStrategy = PopDistStrategy
 
 
 def _check_workers(cluster_resolver: Any) -> None:
+    is_class = isinstance(cluster_resolver, type)
+    if is_class or not callable(getattr(cluster_resolver, "cluster_spec", None)):
+        raise TypeError(
+            "`cluster_resolver` must be a tf.distribute.cluster_resolver.ClusterResolver, "
+            "such as TFConfigClusterResolver(), got "
+            f"{type(cluster_resolver).__name__} {cluster_resolver!r}."
+        )
     workers = cluster_resolver.cluster_spec().as_dict().get("worker", [])
     if max(1, len(workers)) != popdist.getNumInstances():
         raise ValueError(
@@ -236,6 +243,7 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
         variables_on_host: No effect, with a warning.
 
     Raises:
+        TypeError: `cluster_resolver` has no `cluster_spec`.
         ValueError: The resolver names other workers than TF_CONFIG.
 
     Source: Graphcore's class of this name.
@@ -248,10 +256,10 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
         ipu_device: str = "/device:IPU:0",
         variables_on_host: bool = False,
     ) -> None:
+        _check_workers(cluster_resolver)
         tf.get_logger().warning(
             "IPUMultiWorkerStrategyV1 is deprecated: use PopDistStrategy."
         )
-        _check_workers(cluster_resolver)
         config = system.configured()
         if popdist.getNumInstances() > 1:
             SYSTEM.processes = popdist.cluster()

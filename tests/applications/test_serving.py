@@ -307,9 +307,13 @@ def test_signatures_that_do_not_fit(tmp_path, words):
             [identity, 10, X, None, None, None, None, two],
             "`postprocessing_step` cannot be called with the 1 tensor of the step before",
         ),
+        (
+            [identity, 10, X, None, None, None, None, 3],
+            "`postprocessing_step` must be a function, got int",
+        ),
         ([identity, 10, X, None, 3], "output_names must be either a string or a list"),
     ],
-    ids=["few", "many", "before", "after", "names"],
+    ids=["few", "many", "before", "after", "no step", "names"],
 )
 def test_a_step_takes_what_its_signature_has(tmp_path, arguments, words):
     """And what is in the folder stays, also if it was to be replaced."""

@@ -242,6 +242,10 @@ def test_propagation_gives_a_shard_to_all_that_hangs_together(graph):
     assert sharding.get_sharding(apart.op) is None
     with pytest.raises(TypeError, match=r"must be a tf.Operation, got str"):
         sharding.get_sharding("op")
+    with pytest.raises(
+        TypeError, match=r"`graph` must be a tf.Graph or None, got int 0"
+    ):
+        sharding.propagate_sharding(0)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def test_wrong_settings_of_the_ipu_are_refused(arguments, error, text):
             "Can not provide both",
         ),
         ({"keep_checkpoint_max": -1}, ValueError, "`keep_checkpoint_max` must be at"),
+        ({"log_step_count_steps": 0}, ValueError, "_steps` must be at least 1 or None"),
         ({"log_step_count_steps": "a"}, TypeError, "`log_step_count_steps` must be an"),
         ({"save_checkpoints_secs": "a"}, TypeError, "must be a number, got str"),
         ({"model_dir": 3}, TypeError, "`model_dir` must be a path or None, got int 3"),

@@ -63,7 +63,11 @@ def test_a_layer_equals_keras_own(ours, stock):
 def test_a_recurrent_layer_keeps_its_options(make):
     """In its config; the order of a seed's two numbers matters."""
     layers = [
-        make(3, dropout=0.5, dropout_seed=seed, partials_dtype="half")
+        make(
+            *(3, "tanh", "sigmoid", "half"),
+            **{"dropout": 0.5, "dropout_seed": seed},
+            **{"options": {"a": "b"}, "options_bwd": {}},
+        )
         for seed in ((1, 2), (2, 1), (1, 2))
     ]
     layers[2] = make.from_config(layers[2].get_config())
@@ -77,6 +81,8 @@ def test_a_recurrent_layer_keeps_its_options(make):
     assert not np.array_equal(one, other)
     assert layers[2].partials_dtype == "half"
     assert tuple(layers[2].dropout_seed) == (1, 2)
+    assert dict(layers[2].options) == {"a": "b"}
+    assert dict(layers[2].options_bwd) == {}
 
 
 def test_groups_are_strided_by_default():
@@ -209,6 +215,31 @@ def test_checkpoints_and_dropout_in_a_model_on_the_ipu():
             lambda: ipu_layers.GRU(2, partials_dtype=16),
             TypeError,
             "`partials_dtype` must be a dtype such as tf.float32 or None, got int 16",
+        ),
+        (
+            lambda: ipu_layers.Embedding(10, 4, serialization_factor=3),
+            ValueError,
+            r"serialization_factor \(3\) must divide the size .*`input_dim` \(10\)",
+        ),
+        (
+            lambda: ipu_layers.LSTM(2, options=["a"]),
+            TypeError,
+            r"`options` must be a dict of options or None, got list \['a'\]",
+        ),
+        (
+            lambda: ipu_layers.GRU(2, options_bwd="a"),
+            TypeError,
+            "`options_bwd` must be a dict of options or None, got str 'a'",
+        ),
+        (
+            lambda: ipu_layers.LSTM(2, dropout="a"),
+            TypeError,
+            "`dropout` must be a number, got str 'a'",
+        ),
+        (
+            lambda: ipu_layers.GRU(2, recurrent_dropout="a"),
+            TypeError,
+            "`recurrent_dropout` must be a number, got str 'a'",
         ),
         (
             lambda: ipu_layers.Embedding(3, 3, mask_zero=True),

@@ -169,6 +169,52 @@ def test_what_is_refused_names_the_replacement():
         optimizers.MapGradientOptimizer(SGD(0.1), halved).get_config()
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: optimizers.IpuOptimizer(SGD(), 3),
+            "`name` must be a str or None, got",
+        ),
+        (lambda: optimizers.CrossReplicaOptimizer(SGD(), 3), "`name` must be a str or"),
+        (
+            lambda: optimizers.GradientAccumulationOptimizer(SGD(), 2, name=3),
+            "`name` must be a str or None, got int 3",
+        ),
+        *(
+            (
+                lambda flag=flag: optimizers.GradientAccumulationOptimizer(
+                    SGD(), 2, **{flag: 3}
+                ),
+                f"{flag} must be a bool.*, got int 3",
+            )
+            for flag in (
+                "offload_weight_update_variables",
+                "replicated_optimizer_state_sharding",
+            )
+        ),
+        (lambda: optimizers.AdamIpuOptimizer(m_dtype=3), "`m_dtype` must be a dtype"),
+        (
+            lambda: optimizers.LAMBIpuOptimizer(vhat_dtype="x"),
+            "`vhat_dtype` must be a dtype such as tf.float32 or None, got str 'x'",
+        ),
+        (
+            lambda: optimizers.AdamIpuOptimizer(epsilon="a"),
+            "`epsilon` must be a number, got str 'a'",
+        ),
+        (
+            lambda: optimizers.AdamIpuOptimizer(amsgrad="yes"),
+            "amsgrad must be a bool, got str 'yes'",
+        ),
+    ],
+)
+def test_arguments_of_optimizers_are_named_when_they_are_made(make, words):
+    """As those of the optimizers for TensorFlow 1."""
+    with pytest.raises(TypeError, match=words):
+        make()
+    optimizers.AdamIpuOptimizer(epsilon=tf.constant(1e-7), v_dtype=np.float16)
+
+
 def test_names_of_the_original():
     """`keras.ipu.optimizers`, `tf.keras.ipu.extensions` and ipu.keras's are these."""
     compat.install()

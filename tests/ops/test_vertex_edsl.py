@@ -116,6 +116,9 @@ def test_what_is_not_an_expression():
         codelet_expression_op(lambda: 1)
     with pytest.raises(TypeError, match="must be a function"):
         codelet_expression_op(1, X)
+    words = "`vertex_expression` must take one .* which are 2: too many positional"
+    with pytest.raises(TypeError, match=words):
+        codelet_expression_op(lambda x: x, X, X)
     stranger = edsl.PlaceholderVertexExpr("z", edsl.Float32())
     with pytest.raises(NotImplementedError, match="uses z, which is not its argument"):
         codelet_expression_op(lambda x: x + stranger, X)

@@ -314,12 +314,17 @@ CALLS = {
     ("keras.layers.Embedding", "serialization_factor"): lambda: keras_layers.Embedding(
         4, 2, serialization_factor=2
     ),
-    ("keras.layers.GRU", "partials_dtype"): lambda: keras_layers.GRU(
-        2, partials_dtype="float16"
-    ),
-    ("keras.layers.LSTM", "partials_dtype"): lambda: keras_layers.LSTM(
-        2, partials_dtype="float16"
-    ),
+    **{
+        (f"keras.layers.{kind}", parameter): (
+            lambda k=kind, p=parameter, v=value: getattr(keras_layers, k)(2, **{p: v})
+        )
+        for kind in ("GRU", "LSTM")
+        for parameter, value in {
+            "partials_dtype": "float16",
+            "options": {"a": "b"},
+            "options_bwd": {"a": "b"},
+        }.items()
+    },
     ("keras.layers.SerialDense", "serialization_factor"): lambda: (
         keras_layers.SerialDense(2, 2, "kernel_rows")
     ),

@@ -68,6 +68,33 @@ def test_wrong_ipus_of_a_replica_are_refused(number, error, text):
         popdist.getDeviceId(number)
 
 
+@pytest.mark.parametrize("ask", ["isPopdistEnvSet", "getNumInstances"])
+def test_variables_of_graphcores_launcher_are_named_once(monkeypatch, caplog, ask):
+    """Else each of its processes would train alone, and nothing would say so."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", "4")
+    monkeypatch.setenv("POPDIST_INSTANCE_INDEX", "1")
+    no_effect.forget()
+    for _ in range(2):
+        assert getattr(popdist, ask)() in (False, 1)
+        assert popdist.getInstanceIndex() == 0
+
+    assert caplog.text.count("find each other by TF_CONFIG here") == 1
+    assert (
+        "`POPDIST_INSTANCE_INDEX`, `POPDIST_NUM_TOTAL_REPLICAS` of the" in caplog.text
+    )
+
+
+@pytest.mark.usefixtures("second_of_three")
+def test_with_tf_config_variables_of_the_launcher_are_left_alone(monkeypatch, caplog):
+    """It says what the processes are."""
+    monkeypatch.setenv("POPDIST_INSTANCE_INDEX", "0")
+    no_effect.forget()
+
+    assert popdist.getInstanceIndex() == 1
+    assert "POPDIST_" not in caplog.text
+
+
 def test_popdist_lists_its_names():
     """For a star import, help() and completion."""
     names = {}

@@ -265,3 +265,6 @@ def test_wrong_arguments_are_refused(monkeypatch):
     )
     with pytest.raises(ValueError, match="names 2 workers, and TF_CONFIG 1"):
         IPUMultiWorkerStrategyV1(resolver)
+    for wrong, words in ((3, "int 3"), (type(resolver), "such as .* got ABCMeta ")):
+        with pytest.raises(TypeError, match=f"`cluster_resolver` must be .*{words}"):
+            IPUMultiWorkerStrategyV1(wrong)

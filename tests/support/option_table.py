@@ -239,7 +239,7 @@ PARAMETERS = {
     "keras.layers.Embedding.call": "inputs",
     "keras.layers.GRU": (
         "units activation recurrent_activation partials_dtype:warns time_major "
-        "dropout_seed **kwargs"
+        "dropout_seed options:warns options_bwd:warns **kwargs"
     ),
     "keras.layers.GRU.call": "sequences initial_state mask training",
     "keras.layers.GroupNorm": (
@@ -253,7 +253,7 @@ PARAMETERS = {
     "keras.layers.InstanceNorm.call": "inputs",
     "keras.layers.LSTM": (
         "units activation recurrent_activation partials_dtype:warns time_major "
-        "dropout_seed **kwargs"
+        "dropout_seed options:warns options_bwd:warns **kwargs"
     ),
     "keras.layers.LSTM.call": "sequences initial_state mask training",
     "keras.layers.LayerNorm": "axis epsilon **kwargs",

@@ -121,8 +121,16 @@ def propagate_sharding(graph: Graph | None = None) -> None:
 
     Args:
         graph: The graph. Default: the default one.
+
+    Raises:
+        TypeError: It is not a tf.Graph.
     """
-    graph = graph or tf.compat.v1.get_default_graph()
+    if graph is None:
+        graph = tf.compat.v1.get_default_graph()
+    if not isinstance(graph, tf.Graph):
+        raise TypeError(
+            f"`graph` must be a tf.Graph or None, got {type(graph).__name__} {graph!r}."
+        )
     operations = graph.get_operations()
     found = {op.name: get_sharding(op) for op in operations}
 

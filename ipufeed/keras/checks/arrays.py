@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 import tensorflow as tf
 from tensorflow.python.util import nest
 
@@ -22,7 +24,7 @@ WAYS = {
 
 
 def check_arrays(model: KerasModel, arguments: dict[str, Nest]) -> None:
-    """Raises an error for arrays whose elements are not numbers.
+    """Raises an error for data without rows, or whose elements are not numbers.
 
     Args:
         model: The Keras model.
@@ -31,9 +33,11 @@ def check_arrays(model: KerasModel, arguments: dict[str, Nest]) -> None:
 
     Raises:
         UnsupportedElementError: An array of texts.
+        TypeError: A scalar in the place of arrays.
         ValueError: One of objects, times or records.
     """
     for name, value in arguments.items():
+        _check_rows(name, value)
         for path, leaf in nest.flatten_with_tuple_paths(value):
             for dtype in _dtypes(leaf):
                 kind = getattr(dtype, "kind", None)
@@ -46,6 +50,23 @@ def check_arrays(model: KerasModel, arguments: dict[str, Nest]) -> None:
                     f"{where} must have a dtype of numbers, which a compiled program "
                     f"takes, got {dtype}. {WAYS[kind]}"
                 )
+
+
+def _check_rows(name: str, value: Nest) -> None:
+    """Raises TypeError for a scalar in the place of arrays."""
+    kinds = "arrays or tensors with a row for each of `x`"
+    parts = [(name, value)]
+    if name == "validation_data":
+        kinds = "a tuple of arrays or tensors, a tf.data.Dataset or a generator"
+        if isinstance(value, (tuple, list)):
+            kinds = "arrays or tensors, with a row for each sample"
+            parts = [(f"{name}[{n}]", part) for n, part in enumerate(value)]
+    for part, scalar in parts:
+        is_scalar = isinstance(scalar, (bool, numbers.Number, str, bytes))
+        if is_scalar or getattr(scalar, "shape", None) == ():
+            raise TypeError(
+                f"`{part}` must be {kinds}, got {type(scalar).__name__} {scalar!r}."
+            )
 
 
 def _dtypes(leaf: Nest) -> list[object]:

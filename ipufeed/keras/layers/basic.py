@@ -78,13 +78,15 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
         embeddings_constraint: Likewise.
         mask_zero: Must be False.
         input_length: Must be None.
-        serialization_factor: No effect, with a warning: parts save no memory here.
+        serialization_factor: A divisor of `input_dim`; no effect, with a warning: parts
+            save no memory here.
         **kwargs: See keras.layers.Layer.
 
     Raises:
         NotImplementedError: An argument is set that Graphcore's layer does not support.
         TypeError: The factor is not an int.
-        ValueError: The factor is less than 1; when it is built: inputs have another rank.
+        ValueError: The factor is less than 1, or does not divide `input_dim`; when it is
+            built: inputs have another rank.
     """
 
     def __init__(
@@ -114,6 +116,11 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
                     "included for API consistency with keras.Embedding."
                 )
         serialization_factor = as_count("serialization_factor", serialization_factor)
+        if is_int(input_dim) and input_dim % serialization_factor:
+            raise ValueError(
+                f"The serialization_factor ({serialization_factor}) must divide the size "
+                f"of the 0th dimension of params, which is `input_dim` ({input_dim})."
+            )
         if serialization_factor != 1:
             no_effect(
                 "Embedding(serialization_factor=)", "the table is in the host's memory"

@@ -7,13 +7,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipufeed.checks import as_count, as_partials_dtype, check_flags
+from ipufeed.checks import as_count, as_number, as_partials_dtype, check_flags
 from ipufeed.keras.layers.basic import one_seed
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
 from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import Config, Nest, Tensor
 
+Options = dict[str, Any] | None
 RECURRENT = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
 ACTIVATIONS = (*RECURRENT, "relu")
 
@@ -29,9 +30,14 @@ class _Popnn:
         partials_dtype: object = None,
         time_major: bool = False,
         dropout_seed: Sequence[int] | None = None,
+        options: Options = None,
+        options_bwd: Options = None,
         **kwargs: object,
     ) -> None:
         check_flags(time_major=time_major)
+        for name in ("dropout", "recurrent_dropout"):
+            as_number(name, kwargs.get(name, 0.0))
+        self._check_options(options=options, options_bwd=options_bwd)
         for name, value, known in (
             ("activation", activation, ACTIVATIONS),
             ("recurrent_activation", recurrent_activation, RECURRENT),
@@ -61,6 +67,21 @@ class _Popnn:
         self.has_time_first = time_major
         self.partials_dtype = partials_dtype
         self.dropout_seed = dropout_seed
+        self.options = options
+        self.options_bwd = options_bwd
+
+    def _check_options(self, **options: object) -> None:
+        for name, value in options.items():
+            if value is not None and not isinstance(value, dict):
+                raise TypeError(
+                    f"`{name}` must be a dict of options or None, got "
+                    f"{type(value).__name__} {value!r}."
+                )
+            if value:
+                no_effect(
+                    f"{type(self).__name__}({name}=)",
+                    "there are none of Poplar's libraries",
+                )
 
     def call(
         self,
@@ -93,6 +114,9 @@ class _Popnn:
             "time_major": self.has_time_first,
             "partials_dtype": self.partials_dtype,
             "dropout_seed": self.dropout_seed,
+            # Plain dicts: Keras has wrapped those that are attributes.
+            "options": self.options and dict(self.options),
+            "options_bwd": self.options_bwd and dict(self.options_bwd),
         }
 
 
@@ -116,10 +140,13 @@ class LSTM(_Popnn, keras.layers.LSTM):  # type: ignore[misc]
         partials_dtype: No effect, with a warning.
         time_major: Whether inputs and sequences of outputs are [time, batch, features].
         dropout_seed: A pair of ints.
+        options: A dict; no effect, with a warning.
+        options_bwd: A dict; no effect, with a warning.
         **kwargs: See keras.layers.LSTM.
 
     Raises:
-        TypeError: `units` is not an int, or `partials_dtype` not a dtype.
+        TypeError: `units` is not an int, `partials_dtype` not a dtype, a rate of dropout
+            not a number, or options not a dict.
         ValueError: The activation is another one, or `units` is less than 1.
     """
 
@@ -135,9 +162,12 @@ class GRU(_Popnn, keras.layers.GRU):  # type: ignore[misc]
         partials_dtype: No effect, with a warning.
         time_major: Whether inputs and sequences of outputs are [time, batch, features].
         dropout_seed: A pair of ints.
+        options: A dict; no effect, with a warning.
+        options_bwd: A dict; no effect, with a warning.
         **kwargs: See keras.layers.GRU.
 
     Raises:
-        TypeError: `units` is not an int, or `partials_dtype` not a dtype.
+        TypeError: `units` is not an int, `partials_dtype` not a dtype, a rate of dropout
+            not a number, or options not a dict.
         ValueError: The activation is another one, or `units` is less than 1.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 from ipufeed.keras.layers.in_use import keras
 from ipufeed.no_effect import no_effect
+from ipufeed.parallel.optimizers.arguments import check_adaptive
 from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import GradAndVar
 
@@ -14,7 +15,8 @@ Adam: Any = keras.optimizers.Adam
 # tf_keras has no LAMB; the error is raised when one is made.
 Lamb: Any = keras.optimizers.Adam if is_legacy() else keras.optimizers.Lamb
 
-IGNORED = ("m_dtype", "v_dtype", "vhat_dtype", "optimizer_compute_precisions")
+DTYPES = ("m_dtype", "v_dtype", "vhat_dtype")
+IGNORED = (*DTYPES, "optimizer_compute_precisions")
 
 Transformer = Callable[[list[GradAndVar]], Iterable[GradAndVar]]
 
@@ -24,8 +26,12 @@ class _Extras:
 
     _transformers: list[Transformer]
 
-    def _warn(self, kwargs: dict[str, object]) -> dict[str, object]:
+    def _checked(
+        self, kwargs: dict[str, object], epsilon: object, amsgrad: object = False
+    ) -> dict[str, object]:
         """Warns of arguments without an effect; returns the others, for Keras."""
+        dtypes = {name: kwargs[name] for name in DTYPES if name in kwargs}
+        check_adaptive(epsilon, amsgrad, **dtypes)
         for name in IGNORED:
             if kwargs.pop(name, None) is not None:
                 no_effect(
@@ -60,6 +66,10 @@ class AdamIpuOptimizer(_Extras, Adam):  # type: ignore[misc]
         **kwargs: See keras.optimizers.Adam. `m_dtype`, `v_dtype`, `vhat_dtype` and
             `optimizer_compute_precisions` have no effect, with a warning.
 
+    Raises:
+        TypeError: `epsilon` is not a number, `amsgrad` not a bool, or one of the three
+            dtypes not a dtype.
+
     Source: the class of this name of ipu_tensorflow_addons, whose source is not public.
     """
 
@@ -74,7 +84,7 @@ class AdamIpuOptimizer(_Extras, Adam):  # type: ignore[misc]
         gradient_transformers: Iterable[Transformer] | None = None,
         **kwargs: object,
     ) -> None:
-        kwargs = self._warn(kwargs)
+        kwargs = self._checked(kwargs, epsilon, amsgrad)
         super().__init__(
             learning_rate, beta_1, beta_2, epsilon, amsgrad, name=name, **kwargs
         )
@@ -98,6 +108,7 @@ class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
         **kwargs: See keras.optimizers.Lamb; see AdamIpuOptimizer.
 
     Raises:
+        TypeError: `epsilon` is not a number, or one of the three dtypes not a dtype.
         NotImplementedError: Under tf_keras, which has no LAMB; layers are excluded from the
             adaptation.
 
@@ -127,7 +138,7 @@ class LAMBIpuOptimizer(_Extras, Lamb):  # type: ignore[misc]
                 "LAMBIpuOptimizer(exclude_from_layer_adaptation=) is not supported: "
                 "keras.optimizers.Lamb adapts all layers. Leave it out."
             )
-        kwargs = self._warn(kwargs)
+        kwargs = self._checked(kwargs, epsilon)
         if weight_decay_rate:
             kwargs.setdefault("weight_decay", weight_decay_rate)
         super().__init__(learning_rate, beta_1, beta_2, epsilon, name=name, **kwargs)

@@ -17,6 +17,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
     GradientMapping,
     check_dtype,
+    check_wrapper,
 )
 from ipufeed.parallel.optimizers.optimizers import dense_gradient
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
@@ -38,12 +39,14 @@ class IpuOptimizer(_Optimizer):  # type: ignore[misc]
         name: Its name. Default: that of the class.
 
     Raises:
+        TypeError: `name` is not a str.
         ValueError: `opt` is not a Keras optimizer.
 
     Source: Graphcore's class of this name.
     """
 
     def __init__(self, opt: Optimizer, name: str | None = None) -> None:
+        check_wrapper(name)
         if not isinstance(opt, KINDS):
             raise ValueError(
                 f"{type(self).__name__} wraps Keras optimizers, got "
@@ -174,6 +177,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
         name: Its name.
 
     Raises:
+        TypeError: `name` is not a str.
         ValueError: `opt` is not a Keras optimizer.
 
     Source: Graphcore's optimizer of this name.
@@ -196,7 +200,7 @@ class MapGradientOptimizer(IpuOptimizer):
 
     Raises:
         ValueError: `wrapped_optimizer` is not a Keras optimizer.
-        TypeError: The function is not callable.
+        TypeError: The function is not callable, or `name` not a str.
 
     Source: Graphcore's optimizer of this name.
     """
@@ -269,6 +273,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         name: Its name.
 
     Raises:
+        TypeError: A flag is not a bool, `dtype` not a dtype, or `name` not a str.
         ValueError: `opt` is not a Keras optimizer, the number is not positive, or the
             method is unknown.
         tf.errors.FailedPreconditionError: When a program of your own runs: it is not
@@ -287,6 +292,9 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         reduction_method: GradientAccumulationReductionMethod | str = "sum",
         name: str | None = None,
     ) -> None:
+        check_wrapper(
+            name, offload_weight_update_variables, replicated_optimizer_state_sharding
+        )
         super().__init__(opt, name)
         if (
             isinstance(num_mini_batches, bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -58,8 +59,8 @@ def codelet_expression_op(
         It has the gradient of the expression, unlike Graphcore's.
 
     Raises:
-        TypeError: `vertex_expression` is not a function, or an argument is of another
-            dtype.
+        TypeError: `vertex_expression` is not a function, or not of as many arguments, or
+            an argument is of another dtype.
         ValueError: Arguments are missing, or their shapes do not broadcast.
         NotImplementedError: The expression contains an unknown operator.
 
@@ -68,7 +69,7 @@ def codelet_expression_op(
     if not callable(vertex_expression):
         raise TypeError(
             "`vertex_expression` must be a function, got "
-            f"{type(vertex_expression).__name__}."
+            f"{type(vertex_expression).__name__} {vertex_expression!r}."
         )
     if not args:
         raise ValueError(
@@ -85,6 +86,7 @@ def codelet_expression_op(
         edsl.PlaceholderVertexExpr(f"x{index}", _TYPES[tensor.dtype]())
         for index, tensor in enumerate(tensors)
     ]
+    _check_takes(vertex_expression, placeholders)
     expression = edsl.as_expression(vertex_expression(*placeholders))
     values = dict(zip(map(id, placeholders), tensors, strict=True))
     result = tf.cast(_evaluate(expression, values), tensors[0].dtype)
@@ -92,6 +94,23 @@ def codelet_expression_op(
     for tensor in tensors[1:]:
         shape = tf.broadcast_static_shape(shape, tensor.shape)
     return tf.broadcast_to(result, shape) if shape.is_fully_defined() else result
+
+
+def _check_takes(
+    vertex_expression: Callable[..., Any], given: list[edsl.PlaceholderVertexExpr]
+) -> None:
+    """Raises TypeError unless a function takes an expression for each tensor."""
+    try:
+        signature = inspect.signature(vertex_expression, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise TypeError(
+            "`vertex_expression` must take one argument for each of the tensors after it, "
+            f"which are {len(given)}: {error}."
+        ) from None
 
 
 def _evaluate(expression: edsl.VertexExpression, values: dict[int, Tensor]) -> Tensor:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ipufeed.checks import as_count, as_int, as_partials_dtype, check_name
+from ipufeed.checks import as_count, as_int, as_partials_dtype, as_tensor, check_name
 from ipufeed.ops.nn_ops import hard_sigmoid
 from ipufeed.ops.op_util import get_activation_name
-from ipufeed.tf_types import DType, Tensor
+from ipufeed.tf_types import DType, Tensor, TensorLike
 
 RECURRENT: dict[str, Callable[[Tensor], Tensor]] = {
     "hard_sigmoid": hard_sigmoid,
@@ -27,6 +27,49 @@ def as_units(num_units: object) -> int:
     if units > _MOST_UNITS:
         raise ValueError(f"`num_units` must be at most {_MOST_UNITS}, got {units}.")
     return units
+
+
+def as_layer_dtype(dtype: object) -> DType:
+    """Returns the dtype of a layer.
+
+    Raises:
+        TypeError: It is not a dtype.
+        ValueError: The layer does not compute in it.
+    """
+    try:
+        found = tf.as_dtype(dtype)
+    except TypeError:
+        raise TypeError(
+            f"`dtype` must be tf.float16 or tf.float32, got {type(dtype).__name__} "
+            f"{dtype!r}."
+        ) from None
+    if found not in (tf.float16, tf.float32):
+        raise ValueError(f"Only support float16, float32, provided {dtype}")
+    return found
+
+
+def as_state(name: str, value: TensorLike, inputs: Tensor, units: int) -> Tensor:
+    """Converts a part of a layer's state to the dtype of its inputs.
+
+    Args:
+        name: The argument, for the error.
+        value: The part.
+        inputs: [time, batch, features].
+        units: The number of units.
+
+    Raises:
+        TypeError: It is not a tensor, and does not convert to one.
+        ValueError: Its shape is not [batch, units], or its dtype is another one.
+    """
+    state = as_tensor(name, value, inputs.dtype)
+    batch = tf.compat.dimension_value(inputs.shape[1])
+    if not state.shape.is_compatible_with([batch, units]):
+        size = "batch" if batch is None else batch
+        raise ValueError(
+            f"`{name}` must be [{size}, {units}], the batch of the inputs and the units of "
+            f"the layer, got {state.shape}."
+        )
+    return state
 
 
 def check_others(

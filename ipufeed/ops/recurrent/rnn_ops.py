@@ -21,6 +21,8 @@ from ipufeed.no_effect import no_effect
 from ipufeed.ops.recurrent.arguments import (
     ACTIVATIONS,
     RECURRENT,
+    as_layer_dtype,
+    as_state,
     as_units,
     check_options,
     check_others,
@@ -53,9 +55,7 @@ class _Popnn(base.Layer):  # type: ignore[misc]
     ) -> None:
         check_flags(return_state=return_state)
         check_options(options=options, options_bwd=options_bwd)
-        self._plain_dtype = tf.as_dtype(dtype)
-        if self._plain_dtype not in (tf.float16, tf.float32):
-            raise ValueError(f"Only support float16, float32, provided {dtype}")
+        self._plain_dtype = as_layer_dtype(dtype)
         partials = check_others(
             name,
             seed,
@@ -132,7 +132,7 @@ class _Popnn(base.Layer):  # type: ignore[misc]
     def _states(
         self,
         inputs: Tensor,
-        state: Sequence[TensorLike],
+        state: Sequence[Tensor],
         biases: Tensor,
         lengths: Tensor | None = None,
         scores: Tensor | None = None,
@@ -147,7 +147,6 @@ class _Popnn(base.Layer):  # type: ignore[misc]
                 state stays that after its last time. None: all.
             scores: [time, batch], given to the step. None: there are none.
         """
-        state = [tf.convert_to_tensor(part, self._plain_dtype) for part in state]
         rows = [self.input_size, self.num_units]
         of_inputs, recurrent = tf.split(self.kernel, rows)
         flat = tf.matmul(tf.reshape(inputs, [-1, self.input_size]), of_inputs) + biases
@@ -237,7 +236,8 @@ class PopnnLSTM(_Popnn):
             [time, batch, units], and an LSTMStateTuple.
 
         Raises:
-            ValueError: The state is not an LSTMStateTuple.
+            TypeError: A part of the state is not a tensor.
+            ValueError: The state is not an LSTMStateTuple, or has another shape.
         """
         check_flags(training=training)
         return self._sequences(inputs, initial_state)
@@ -253,7 +253,10 @@ class PopnnLSTM(_Popnn):
                 f"Invalid initial_state type: `{type(initial_state).__name__}`, expecting "
                 "`LSTMStateTuple`."
             )
-        start = [initial_state.h, initial_state.c]
+        start = [
+            as_state(f"initial_state.{name}", part, inputs, self.num_units)
+            for name, part in (("h", initial_state.h), ("c", initial_state.c))
+        ]
         biases = tf.reshape(self.biases, [-1])
         outputs, (h, c) = self._states(inputs, start, biases, lengths)
         state = rnn_cell_impl.LSTMStateTuple(c, h)
@@ -351,6 +354,10 @@ class PopnnGRU(_Popnn):
 
         Returns:
             [time, batch, units], and [batch, units].
+
+        Raises:
+            TypeError: The state is not a tensor.
+            ValueError: It has another shape.
         """
         check_flags(training=training)
         return self._sequences(inputs, initial_state)
@@ -365,9 +372,10 @@ class PopnnGRU(_Popnn):
         inputs = tf.convert_to_tensor(inputs, self._plain_dtype)
         if initial_state is None:
             initial_state = self._zeros(inputs)
+        start = as_state("initial_state", initial_state, inputs, self.num_units)
         biases = self.biases[:, 0] if self._reset_after else self.biases
         outputs, (h,) = self._states(
-            inputs, [initial_state], tf.reshape(biases, [-1]), lengths, scores
+            inputs, [start], tf.reshape(biases, [-1]), lengths, scores
         )
         return (outputs, h) if self._return_state else outputs
 

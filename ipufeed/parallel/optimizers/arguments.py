@@ -20,7 +20,14 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import handle_data_util
 
-from ipufeed.checks import as_member, dtype_or_none
+from ipufeed.checks import (
+    as_member,
+    as_number,
+    check_flag,
+    check_flags,
+    check_name,
+    dtype_or_none,
+)
 from ipufeed.tf_types import DType, GradAndVar, Operation, Tensor, Variable
 
 # A tf.DType, a function of a variable or tensor that returns a dtype, or None.
@@ -99,6 +106,46 @@ class GradientMapping:
             (None if gradient is None else self._function(gradient, variable), variable)
             for gradient, variable in pairs
         ]
+
+
+def check_wrapper(
+    name: object, offload: object = None, sharding: object = False
+) -> None:
+    """Checks arguments of a wrapper of a Keras optimizer, as those of TensorFlow 1 are.
+
+    Args:
+        name: Its name.
+        offload: `offload_weight_update_variables`.
+        sharding: `replicated_optimizer_state_sharding`.
+
+    Raises:
+        TypeError: The name is not a str, or another one not a bool.
+    """
+    check_name(name)
+    check_flag("offload_weight_update_variables", offload, or_none=True)
+    check_flags(replicated_optimizer_state_sharding=sharding)
+
+
+def check_adaptive(epsilon: object, amsgrad: object = False, **dtypes: object) -> None:
+    """Checks arguments of an addon: Adam or LAMB.
+
+    Args:
+        epsilon: A number, or a tensor; None: Keras's.
+        amsgrad: A bool.
+        **dtypes: Those of states, by their names, or None.
+
+    Raises:
+        TypeError: One is of another type.
+    """
+    check_flags(amsgrad=amsgrad)
+    if epsilon is not None and not hasattr(epsilon, "dtype"):
+        as_number("epsilon", epsilon)
+    for name, dtype in dtypes.items():
+        if dtype is not None and dtype_or_none(dtype) is None:
+            raise TypeError(
+                f"`{name}` must be a dtype such as tf.float32 or None, got "
+                f"{_named(dtype)}."
+            )
 
 
 def check_sharded_state(state_sharding: bool, offload_state: bool) -> None:

@@ -100,6 +100,11 @@ def test_what_is_set_after_compile_is_checked_by_the_call(strategy):
         ("steps_per_epoch", [1], "an int or None, got list"),
         ("class_weight", [1.0], "a dict of a weight for each class"),
         ("x", None, "the data to read, got None"),
+        ("x", np.array(3.0), "arrays or tensors with a row .*got ndarray array"),
+        ("y", 3, "arrays or tensors with a row for each of `x`, got int 3"),
+        ("sample_weight", 3, "arrays or tensors with a row for each of `x`, got int 3"),
+        ("sample_weight", tf.constant(3.0), "arrays or tensors with a row for each"),
+        ("validation_data", 3, "a tuple of arrays or tensors, .*generator, got int 3"),
     ],
 )
 def test_arguments_of_fit_are_checked(model, argument, value, words):
@@ -120,6 +125,18 @@ def test_arguments_of_the_other_calls_are_checked(model, call):
             run(data, steps=value, verbose=0)
     with pytest.raises(TypeError, match="`batch_size` must be an int, got float"):
         run(X, batch_size=2.5, verbose=0)
+
+
+def test_scalars_in_the_place_of_rows_are_named(model):
+    """Of validation data with the number of the part."""
+    with pytest.raises(TypeError, match=r"`sample_weight` must be .* got int 3"):
+        model.evaluate(X, Y, sample_weight=3, verbose=0)
+    for data, words in (
+        ((3, Y), r"data\[0\]` .*int 3"),
+        ((X, "a"), r"data\[1\]` .*'a'"),
+    ):
+        with pytest.raises(TypeError, match=f"`validation_{words}"):
+            model.fit(X, Y, validation_data=data, verbose=0)
 
 
 def test_no_epochs_are_what_they_are_in_stock_keras(model, kind):

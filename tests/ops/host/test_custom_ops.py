@@ -237,6 +237,11 @@ def test_outputs_that_are_not_described_are_refused(function, name):
 OTHERS_REFUSED = {
     "a tensor": ({"inputs": X}, TypeError, "must be a list of tensors, got ndarray"),
     "text": ({"inputs": ["a"]}, TypeError, r"inputs\[0\] must be of numbers .* string"),
+    "a path": (
+        {"library_path": 3},
+        TypeError,
+        "`library_path` must be a path, got int",
+    ),
     "a name": ({"name": None}, TypeError, "`name` must be a str, got NoneType None"),
     "a function": ({"op_name": 5}, TypeError, "`op_name` must be a str, got int 5"),
     "a NUL": ({"attributes": "a\0"}, ValueError, "`attributes` must not contain a NUL"),

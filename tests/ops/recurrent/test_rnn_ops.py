@@ -177,6 +177,28 @@ def test_wrong_arguments_are_refused():
         layer(X, tf.constant(H))
 
 
+def test_a_state_of_another_shape_is_named():
+    """Before the loop is built, of whose arrays TensorFlow would say that none is used."""
+    zeros, wrong = np.zeros([2, BATCH, UNITS], np.float32), np.zeros([BATCH, UNITS + 1])
+    pair, must = rnn_cell_impl.LSTMStateTuple, rf"must be \[{BATCH}, {UNITS}\],.* got"
+    for kind, state, words in (
+        (rnn_ops.PopnnGRU, wrong, rf"`initial_state` {must} \({BATCH}, {UNITS + 1}\)"),
+        (rnn_ops.PopnnGRU, 3, rf"`initial_state` {must} \(\)"),
+        (rnn_ops.PopnnLSTM, pair(zeros[0], wrong), rf"`initial_state.h` {must} \("),
+        (rnn_ops.PopnnLSTM, pair(3, zeros[0]), rf"`initial_state.c` {must} \(\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            kind(UNITS)(X, initial_state=state)
+        with tf.Graph().as_default() as graph:
+            with pytest.raises(ValueError, match=words):
+                kind(UNITS)(X, initial_state=state)
+            assert not any("TensorArray" in op.type for op in graph.get_operations())
+    with pytest.raises(
+        TypeError, match=r"`initial_state` must be a tensor, .* str 'a'"
+    ):
+        rnn_ops.PopnnGRU(UNITS)(X, initial_state="a")
+
+
 @pytest.mark.parametrize("layer", [rnn_ops.PopnnLSTM, rnn_ops.PopnnGRU])
 def test_arguments_are_named_when_the_layer_is_made(layer):
     """A seed, an initializer or a name failed later, in TensorFlow and without its name."""
@@ -185,6 +207,7 @@ def test_arguments_are_named_when_the_layer_is_made(layer):
         ("`seed` must be an int or None, got float 2.5", TypeError, {"seed": 2.5}),
         ("`name` must be a str or None, got int 3", TypeError, {"name": 3}),
         ("`partials_dtype` must be tf.flo", ValueError, {"partials_dtype": tf.int32}),
+        ("`dtype` must be tf.float16 or .* got str 'a'", TypeError, {"dtype": "a"}),
         ("`options` must be a dict", TypeError, {"options": 3}),
         ("`options_bwd` must be a dict", TypeError, {"options_bwd": ["a"]}),
         ("`partials_dtype` must be a dtype", TypeError, {"partials_dtype": None}),
