@@ -34,6 +34,7 @@ from ipufeed.benchmark.device.section import DeviceFacts, device_section
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.warnings import device_warnings, text_warnings
 from ipufeed.benchmark.loaders.extents import Extents
+from ipufeed.benchmark.loaders.garbage import without_older_objects
 from ipufeed.benchmark.loaders.rows import rows_of
 from ipufeed.benchmark.measuring import machine
 from ipufeed.benchmark.measuring.calibration import (
@@ -108,8 +109,7 @@ def measure_through(
         name: The name in the result. Default: the dataset's class.
         on_progress: Called about twenty times a second, on the calling thread.
         recording: Records feeder, program and host for a trace. Default: none.
-        device: The length of a step, the size of its results, and so on. Default: a step
-            only takes the element.
+        device: The device and its step. Default: a step only takes the element.
 
     Returns:
         The result, with `links`, and with `device` if that was given. Its `memcpy` is
@@ -130,7 +130,8 @@ def measure_through(
     described = _described(dataset, name, source, loader)
     check_ends(settings, described)
     before = machine.Activity.now()
-    with _attaching_quietly(), recording or contextlib.nullcontext():
+    without = without_older_objects(loader is not None)
+    with _attaching_quietly(), recording or contextlib.nullcontext(), without:
         waiting = RunQueueDelay(on_progress)
         found, interruption = run_on_device(dataset, settings, waiting, device)
     conditions = conditions_since(before, waiting)

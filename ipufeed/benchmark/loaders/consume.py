@@ -6,12 +6,11 @@ stopped, and its thread stays.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ipufeed.benchmark.loaders.consumer import Consumer, Counts, Limits, Open
+from ipufeed.benchmark.loaders.garbage import without_older_objects
 from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.interruptible import POLL_S, run_interruptibly
 
@@ -40,26 +39,8 @@ def consume(
         The consumer, whose counts no longer change, and the exception that interrupted
         the run, or None. The loader has ended its pass, unless it hangs.
     """
-    with _without_older_objects():
+    with without_older_objects():
         return _consumed(Consumer(open_pass, limits, rows), limits, on_first, on_wait)
-
-
-@contextlib.contextmanager
-def _without_older_objects() -> Iterator[None]:
-    """Takes what exists before the run out of Python's collections of garbage in it.
-
-    A full one that walks all of TensorFlow and of the frameworks stops each thread of
-    Python for 0.1 to 1 s. Training has one before its first step, if any.
-    """
-    if not gc.isenabled() or gc.get_freeze_count():  # the program has its own way
-        yield
-        return
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _consumed(

@@ -3,8 +3,12 @@
 import contextlib
 import gc
 
+import numpy as np
 import pytest
 
+from ipufeed.benchmark import Settings
+from ipufeed.benchmark.device.measure import measure_through
+from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.loaders.consume import consume
 from ipufeed.benchmark.loaders.consumer import Limits
 
@@ -53,3 +57,21 @@ def test_a_program_with_its_own_way_of_collecting_garbage_keeps_it(own):
     consume(lambda: contextlib.nullcontext(iter([1.0])), Limits(), lambda: None, len)
 
     assert gc.get_freeze_count() == before
+
+
+@pytest.mark.usefixtures("collects_garbage")
+def test_so_they_are_where_a_loader_feeds_a_device():
+    frozen = []
+
+    def make_loader():
+        for _ in range(3):
+            frozen.append(gc.get_freeze_count())
+            yield np.zeros((2, 3), np.float32)
+
+    result = measure_through(
+        make_loader, Settings(), device=DeviceSettings(step_seconds=0.001)
+    )
+
+    assert result.error is None
+    assert max(frozen) > 1000
+    assert gc.get_freeze_count() == 0
