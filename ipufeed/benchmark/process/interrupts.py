@@ -122,6 +122,7 @@ def leave(code: int) -> NoReturn:
     finalise the interpreter under it. So only the rest of an exit is done: the atexit
     functions that the dataset file registered, and flushing.
     """
+    _end_at_a_late_signal(code)
     _limit_children()
     for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         # Python's exit removes the handlers first: then a timer would end the process.
@@ -131,11 +132,7 @@ def leave(code: int) -> NoReturn:
 
         grace_ns = 0 if code > SIGNALLED else FEEDER_GRACE_NS
         if _native.is_loaded() and _native.entry().ipufeed_stop_all(grace_ns):
-            atexit._run_exitfuncs()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    _end_at_a_late_signal(code)
+            _end_after_exit_functions(code)
     threading.Thread(target=_end_without, args=(code,), daemon=True).start()
     sys.exit(code)
 
@@ -169,24 +166,35 @@ def _end_without(code: int) -> None:
         if each is not main and (not each.daemon or each in joined)
     ]
     if not names:
-        time.sleep(EXIT_GRACE_S - LEAVE_GRACE_S)
-        frame = sys._current_frames().get(main.ident or 0)
-        place = frame.f_code if frame is not None else _end_without.__code__
-        print_message(
-            f"the result is complete; the process ends without a function of its exit "
-            f"that has taken {EXIT_GRACE_S:g} s: it waits in {place.co_name} of "
-            f"{place.co_filename}. The loader should close and join its pools of processes."
-        )
-        _kill_children()
-        os._exit(code)
+        _end_in(EXIT_GRACE_S - LEAVE_GRACE_S, code, main.ident or 0)
     print_message(
         f"the result is complete; the process ends without {len(names)} thread(s) that "
         f"the loader has started and not ended: {', '.join(names)}. The loader should end "
         "them."
     )
+    _end_after_exit_functions(code)
+
+
+def _end_after_exit_functions(code: int) -> NoReturn:
+    """Calls the functions that are registered with atexit, and ends the process."""
+    arguments = (EXIT_GRACE_S, code, threading.get_ident())
+    threading.Thread(target=_end_in, args=arguments, daemon=True).start()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
+    os._exit(code)
+
+
+def _end_in(seconds: float, code: int, thread: int) -> NoReturn:
+    """Ends the process after a while, in which a thread calls functions of the exit."""
+    time.sleep(seconds)
+    place = sys._current_frames().get(thread, sys._getframe()).f_code
+    print_message(
+        f"the result is complete; the process ends without a function of its exit that "
+        f"has taken {EXIT_GRACE_S:g} s: it waits in {place.co_name} of "
+        f"{place.co_filename}. The loader should close and join its pools of processes."
+    )
+    _kill_children()
     os._exit(code)
 
 

@@ -151,17 +151,21 @@ print(others.pop().pid, flush=True)
 """
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("signalled", [False, True])
-def test_the_process_ends_without_a_pool_that_does_not(signalled):
-    """Its exit function waits in the main thread; Ctrl-C ends it before its time."""
-    late = """
+# Ctrl-C after two seconds of the exit.
+LATE = """
 import signal
 interrupts.EXIT_GRACE_S, interrupts.PATIENCE_S = 9000.0, 0.1
 send = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
 send.daemon = True; send.start()
 """
-    done = run(STUCK_POOL + (late if signalled else ""))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("left", ["", LEFT["a thread"]], ids=["alone", "and a thread"])
+@pytest.mark.parametrize("signalled", [False, True])
+def test_the_process_ends_without_a_pool_that_does_not(signalled, left):
+    """Its exit function waits, in the main thread or in the one that ends the process."""
+    done = run(STUCK_POOL + left + (LATE if signalled else ""))
 
     assert done.returncode == 3
     words = " ".join(done.stderr.split())
