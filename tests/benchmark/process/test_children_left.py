@@ -127,6 +127,18 @@ def test_threads_that_end_are_waited_for():
     assert done.stdout == "written\nclosed\n"
 
 
+@pytest.mark.process
+def test_timers_are_stopped_at_the_exit():
+    """Python's exit restores the default action of their signals: to end the process."""
+    done = run(
+        "import signal\n"
+        "signal.setitimer(signal.ITIMER_PROF, 1000)\n"
+        "atexit.register(lambda: print(signal.getitimer(signal.ITIMER_PROF)))"
+    )
+
+    assert (done.returncode, done.stdout) == (3, "(0.0, 0.0)\nclosed\n")
+
+
 def is_running(process):
     """Whether a process is there that has not ended."""
     try:

@@ -25,7 +25,6 @@ from ipufeed.benchmark.process.interrupts import (
     PATIENCE_S,
     Interruption,
     Interrupts,
-    leave,
 )
 from ipufeed.errors import MeasurementInterrupted
 
@@ -255,13 +254,3 @@ def test_without_a_handler_for_ended_children_there_is_none(handler_of_children)
     Interrupts().hold_errors_of_children()
 
     assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
-
-
-def test_timers_are_stopped_at_the_exit(monkeypatch):
-    """Python's exit restores the default action of their signals: to end the process."""
-    monkeypatch.delitem(sys.modules, "tensorflow")  # or it ends this process
-    signal.setitimer(signal.ITIMER_PROF, 1000)
-    with pytest.raises(SystemExit):
-        leave(0)
-
-    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
