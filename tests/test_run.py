@@ -12,7 +12,7 @@ import children
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import children
 import pytest
 from helpers import DEADLOCK_S
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 BEGINNING = """
 import logging, sys

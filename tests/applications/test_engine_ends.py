@@ -16,7 +16,7 @@ from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.process_state import STATE
 from ipufeed.queues import IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system", "engines_end")
+pytestmark = [pytest.mark.usefixtures("clean_system", "engines_end"), pytest.mark.long]
 
 
 @pytest.fixture

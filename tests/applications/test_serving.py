@@ -18,7 +18,7 @@ from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.process_state import STATE
 from ipufeed.queues import set_stall_report
 
-pytestmark = pytest.mark.usefixtures("clean_system", "engines_end")
+pytestmark = [pytest.mark.usefixtures("clean_system", "engines_end"), pytest.mark.long]
 X = [tf.TensorSpec([2, 3], tf.float32)]
 VALUE = np.arange(6, dtype=np.float32).reshape(2, 3)
 

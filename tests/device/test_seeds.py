@@ -20,7 +20,7 @@ from ipufeed.device.system.state import SYSTEM
 from ipufeed.device.system.system import reset_ipu_configuration
 from ipufeed.queues import IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)

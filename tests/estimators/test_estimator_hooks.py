@@ -10,6 +10,8 @@ from tensorflow.python.ipu.ipu_session_run_hooks import IPULoggingTensorHook
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.parallel.optimizers.optimizers import CrossReplicaOptimizer
 
+pytestmark = pytest.mark.long
+
 v1 = tf.compat.v1
 ROWS = np.arange(1, 65, dtype=np.float32)[:, None] / 100
 RATE = 0.1

@@ -2,10 +2,13 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from tensorflow.python.ipu.config import IPUConfig
 from tensorflow.python.ipu.ipu_estimator import IPUEstimator
 from tensorflow.python.ipu.ipu_run_config import IPURunConfig, RunConfig
+
+pytestmark = pytest.mark.long
 
 v1 = tf.compat.v1
 INPUTS = np.random.default_rng(1).normal(3.0, size=(32, 4)).astype(np.float32)

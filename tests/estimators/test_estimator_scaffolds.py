@@ -7,6 +7,8 @@ from tensorflow.python.ipu.config import IPUConfig
 from tensorflow.python.ipu.ipu_estimator import IPUEstimator
 from tensorflow.python.ipu.ipu_run_config import IPURunConfig, RunConfig
 
+pytestmark = pytest.mark.long
+
 v1 = tf.compat.v1
 
 

@@ -16,6 +16,8 @@ from tensorflow.python.ipu.ipu_run_config import IPURunConfig, RunConfig
 from ipufeed import no_effect
 from ipufeed.errors import RefusedError
 
+pytestmark = pytest.mark.long
+
 v1 = tf.compat.v1
 RATE, COUNT, BATCH = 0.01, 4, 4
 random = np.random.default_rng(2)

@@ -16,6 +16,8 @@ from ipufeed.device.config.enums import DeviceConnectionType
 from ipufeed.executable.program.file_format import pack, unpack
 from ipufeed.executable.store import counters
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def fresh(clean_system):

@@ -73,6 +73,7 @@ def test_the_exception_of_a_handler_that_stops_programs_is_raised(endless, handl
         assert signal.getsignal(signal.SIGTERM) is handler
 
 
+@pytest.mark.long
 def test_a_program_after_the_signal_survives_a_late_stop(endless, handled, monkeypatch):
     """The interrupted program ends by itself, and the next one begins before the stop."""
     entry = interrupt._native.entry()

@@ -12,7 +12,7 @@ import children
 import pytest
 from helpers import DEADLOCK_S
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 HERE = pathlib.Path(__file__).parent
 

@@ -11,6 +11,8 @@ import tf_keras
 
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 NUMBERS = keras_models.arrays()[0]
 TEXTS = np.array([["a b"], ["c"], ["a c"]], object)
 

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 layers = keras.layers
 
 

@@ -11,6 +11,8 @@ from ipufeed import keras as ipu_keras
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.keras import optimizers
 
+pytestmark = pytest.mark.long
+
 SGD = keras.optimizers.SGD
 
 

@@ -9,6 +9,8 @@ import tf_keras as keras
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.keras import PipelineStage
 
+pytestmark = pytest.mark.long
+
 CLASSES, dataset = keras_models.CLASSES, keras_models.dataset
 layers = keras.layers
 

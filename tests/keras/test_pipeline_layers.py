@@ -8,6 +8,8 @@ import tensorflow as tf
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.keras import PipelineStage
 
+pytestmark = pytest.mark.long
+
 layers = keras.layers
 
 

@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 from helpers import DEADLOCK_S
 
+pytestmark = pytest.mark.long
+
 HERE = pathlib.Path(__file__).parent
 SOURCES = HERE.parents[1] / "ipufeed" / "cc"
 

@@ -19,6 +19,8 @@ from helpers import (
 
 from ipufeed import _native
 
+pytestmark = pytest.mark.long
+
 
 def test_a_slow_dataset_costs_hardly_any_cpu():
     """Waiting for 1 ms per element parks; the bound is far above what it takes."""

@@ -17,7 +17,7 @@ from helpers import DEADLOCK_S, ROOT, module_runs
 SCRIPT = Path(large_elements.__file__)
 MIB = 1 << 20
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 def execute(name, folder):

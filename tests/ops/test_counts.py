@@ -9,7 +9,7 @@ import ipufeed as ipu
 from ipufeed.ops.statistics_ops import histogram
 from ipufeed.queues import IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 VALUES = np.float32([[0.5, 1.5, 9.0], [1.0, 2.0, 3.0]])
 
 

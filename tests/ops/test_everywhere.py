@@ -14,7 +14,7 @@ from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 v1 = tf.compat.v1
 LOGITS = np.random.default_rng(3).normal(size=(4, 2, 3)).astype(np.float32)
 

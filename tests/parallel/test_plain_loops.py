@@ -11,7 +11,7 @@ from ipufeed.parallel.optimizers.accumulation import GradientAccumulationOptimiz
 from ipufeed.programs import gen_poputil_ops
 from ipufeed.tf_patches.changes import replace
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 v1 = tf.compat.v1
 accumulate = gen_poputil_ops.ipu_stateful_gradient_accumulate
 FAILED = tf.errors.FailedPreconditionError

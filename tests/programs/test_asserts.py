@@ -17,6 +17,8 @@ from ipufeed.device.program.scopes import ipu_scope
 from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.queues import IPUOutfeedQueue
 
+pytestmark = pytest.mark.long
+
 BOTH = [("graph", "xla"), ("graph, while v2", "xla"), ("function", "xla")]
 
 

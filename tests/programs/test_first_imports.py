@@ -7,7 +7,7 @@ import sys
 import pytest
 from helpers import DEADLOCK_S, ROOT
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 def run(folder, code, launcher=("-m", "ipufeed.run")):

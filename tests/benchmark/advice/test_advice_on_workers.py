@@ -16,6 +16,8 @@ from ipufeed.benchmark.graph.edits import constant_value, interleave_calls, map_
 from ipufeed.benchmark.graph.pipeline_graph import PipelineGraph, find_node
 from ipufeed.benchmark.report.summary import summarize
 
+pytestmark = pytest.mark.long
+
 
 def slow_source():
     """16 ms for an element."""

@@ -9,7 +9,7 @@ from command_cases import command_cases
 from helpers import DEADLOCK_S
 
 # The first test waits for all cases.
-pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1200), pytest.mark.long]
 
 case, runs = command_cases()
 

@@ -18,6 +18,8 @@ from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.report.summary import summarize
 from ipufeed.queues import set_outfeed_limit
 
+pytestmark = pytest.mark.long
+
 
 def images(count=-1):
     """There at once: 4 images of 8 x 8 bytes."""

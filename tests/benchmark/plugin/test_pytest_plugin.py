@@ -17,6 +17,8 @@ from synthetic import synthetic
 import pytest_ipufeed as pytest_ipufeed  # one for all runs: pytest keeps -W's classes
 from ipufeed.benchmark.plugin.result_names import test_name as name_of
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["pytester"]
 
 HEAD = """

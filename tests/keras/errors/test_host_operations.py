@@ -14,6 +14,8 @@ from ipufeed.device.program.strategy import IPUStrategy
 from ipufeed.errors import UnsupportedElementError
 from ipufeed.keras.checks import host_operations
 
+pytestmark = pytest.mark.long
+
 CODES = (np.arange(192) * 7 % 20).reshape(64, 3).astype("int32")
 NUMBERS, LABELS = keras_models.arrays()
 KINDS = pytest.mark.parametrize("kind", [keras, tf_keras], ids=["keras3", "tf_keras"])

@@ -8,6 +8,8 @@ import pytest
 
 from ipufeed.device.program.strategy import IPUStrategy
 
+pytestmark = pytest.mark.long
+
 X = keras_models.arrays()[0]
 Y = X[:, :1]
 

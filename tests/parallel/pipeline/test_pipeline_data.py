@@ -16,6 +16,8 @@ from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
+pytestmark = pytest.mark.long
+
 GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
 
 

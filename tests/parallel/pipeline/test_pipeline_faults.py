@@ -23,6 +23,8 @@ from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.parallel.pipeline.schedules import PipelineSchedule
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue, set_stall_report
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def four_ipus(clean_system):

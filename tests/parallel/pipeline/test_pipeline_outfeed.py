@@ -10,7 +10,7 @@ from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUOutfeedQueue
 
-pytestmark = pytest.mark.usefixtures("clean_system")
+pytestmark = [pytest.mark.usefixtures("clean_system"), pytest.mark.long]
 
 XS = [0.0, 1.0, 2.0, 3.0]
 TENSOR, PAIR = (lambda x: x + 1.0), (lambda x: (x + 1.0, x + 2.0))

@@ -12,6 +12,8 @@ from ipufeed.parallel.pipeline.options import OptimizerFunctionOutput
 from ipufeed.parallel.pipeline.pipeline import pipeline
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
+pytestmark = pytest.mark.long
+
 COUNT = 4
 ROWS = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 IMAGES = np.random.default_rng(1).normal(size=(2, 8, 8, 3)).astype(np.float32)

@@ -349,6 +349,7 @@ END = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", ["pass", "time.sleep(0.001)", "sum(range(20_000))"])
 def test_a_process_ends_while_datasets_read(work):
     ended = subprocess.run(
