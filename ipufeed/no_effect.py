@@ -53,3 +53,23 @@ def forget() -> None:
     """Makes all warnings appear again, as in a new process."""
     with _lock:
         _warned.clear()
+
+
+def without_options(kind: str, **options: object) -> None:
+    """Warns that options of Poplar's libraries have no effect, unless they are empty.
+
+    Args:
+        kind: The name of the layer's class.
+        **options: The arguments, by their names.
+
+    Raises:
+        TypeError: One is neither a dict nor None.
+    """
+    for name, value in options.items():
+        if value is not None and not isinstance(value, dict):
+            raise TypeError(
+                f"`{name}` must be a dict of options or None, got "
+                f"{type(value).__name__} {value!r}."
+            )
+        if value:
+            no_effect(f"{kind}({name}=)", "there are none of Poplar's libraries")

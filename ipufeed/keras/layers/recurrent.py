@@ -10,7 +10,7 @@ import tensorflow as tf
 from ipufeed.checks import as_count, as_number, as_partials_dtype, check_flags
 from ipufeed.keras.layers.basic import one_seed
 from ipufeed.keras.layers.in_use import keras
-from ipufeed.no_effect import no_effect
+from ipufeed.no_effect import no_effect, without_options
 from ipufeed.tf_patches.frozen_keras import is_legacy
 from ipufeed.tf_types import Config, Nest, Tensor
 
@@ -37,7 +37,7 @@ class _Popnn:
         check_flags(time_major=time_major)
         for name in ("dropout", "recurrent_dropout"):
             as_number(name, kwargs.get(name, 0.0))
-        self._check_options(options=options, options_bwd=options_bwd)
+        without_options(type(self).__name__, options=options, options_bwd=options_bwd)
         for name, value, known in (
             ("activation", activation, ACTIVATIONS),
             ("recurrent_activation", recurrent_activation, RECURRENT),
@@ -69,19 +69,6 @@ class _Popnn:
         self.dropout_seed = dropout_seed
         self.options = options
         self.options_bwd = options_bwd
-
-    def _check_options(self, **options: object) -> None:
-        for name, value in options.items():
-            if value is not None and not isinstance(value, dict):
-                raise TypeError(
-                    f"`{name}` must be a dict of options or None, got "
-                    f"{type(value).__name__} {value!r}."
-                )
-            if value:
-                no_effect(
-                    f"{type(self).__name__}({name}=)",
-                    "there are none of Poplar's libraries",
-                )
 
     def call(
         self,

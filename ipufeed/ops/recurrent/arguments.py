@@ -93,16 +93,6 @@ def check_others(
     return as_partials_dtype(partials_dtype)
 
 
-def check_options(**options: object) -> None:
-    """Raises TypeError if options of Poplar's libraries are not dicts or None."""
-    for name, value in options.items():
-        if value is not None and not isinstance(value, dict):
-            raise TypeError(
-                f"`{name}` must be a dict of options or None, got "
-                f"{type(value).__name__} {value!r}."
-            )
-
-
 def activation(
     argument: str, value: object, known: dict[str, Callable[[Tensor], Tensor]]
 ) -> Callable[[Tensor], Tensor]:

@@ -17,14 +17,13 @@ from tensorflow.python.layers import base
 from tensorflow.python.ops import rnn_cell_impl
 
 from ipufeed.checks import check_flags
-from ipufeed.no_effect import no_effect
+from ipufeed.no_effect import no_effect, without_options
 from ipufeed.ops.recurrent.arguments import (
     ACTIVATIONS,
     RECURRENT,
     as_layer_dtype,
     as_state,
     as_units,
-    check_options,
     check_others,
 )
 from ipufeed.ops.recurrent.arguments import activation as checked_activation
@@ -54,7 +53,7 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         options_bwd: dict[str, Any] | None = None,
     ) -> None:
         check_flags(return_state=return_state)
-        check_options(options=options, options_bwd=options_bwd)
+        without_options(type(self).__name__, options=options, options_bwd=options_bwd)
         self._plain_dtype = as_layer_dtype(dtype)
         partials = check_others(
             name,
@@ -70,9 +69,6 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         kind = type(self).__name__
         if partials != tf.float32:
             no_effect(f"{kind}(partials_dtype=)", "XLA chooses what it sums in")
-        for option, value in (("options", options), ("options_bwd", options_bwd)):
-            if value:
-                no_effect(f"{kind}({option}=)", "there are none of Poplar's libraries")
         self._activation = checked_activation("activation", activation, ACTIVATIONS)
         self._recurrent = checked_activation(
             "recurrent_activation", recurrent_activation, RECURRENT
