@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 
+import parts
 import seeds
 
 # Images of containers set this. Each worker would then compile 250 test files, and each of
@@ -113,6 +114,16 @@ LONG = (
 )
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--part",
+        type=parts.parse,
+        default=(0, 1),
+        metavar="K/N",
+        help="run the K-th of N parts of the selected tests, from 0: see support/parts.py",
+    )
+
+
 def pytest_report_header():
     return f"{seeds.NAME}={seeds.choose()}"
 
@@ -145,10 +156,12 @@ def is_put_aside(item, expression):
 def pytest_collection_modifyitems(config, items):
     """Leaves out what is PUT_ASIDE; what is left begins with WAITING and LONG."""
     expression = config.option.markexpr
-    aside = {item for item in items if is_put_aside(item, expression)}
-    if aside:
-        config.hook.pytest_deselected(items=list(aside))
-        items[:] = [item for item in items if item not in aside]
+    selected = [item for item in items if not is_put_aside(item, expression)]
+    selected = parts.within(selected, *config.getoption("part"))
+    if len(selected) < len(items):
+        wanted = set(selected)
+        config.hook.pytest_deselected(items=[i for i in items if i not in wanted])
+        items[:] = selected
     # Two of LONG for each of WAITING: there are three workers.
     places = {name: 2 * place for place, name in enumerate(LONG)}
     places |= {name: 4 * place - 1 for place, name in enumerate(WAITING)}

@@ -22,7 +22,7 @@ CLEAN = (
     *("noxfile.py", "pytest_ipufeed.py", "setup.py"),
 )
 # Files that list the words themselves.
-LISTS = {"tests/test_words.py", "tools/words.py"}
+LISTS = {"tests/tools/test_words.py", "tools/words.py"}
 SUFFIXES = (".cc", ".h", ".md", ".py")
 
 NAMED = "name the subject: the caller, the reader, the process"
