@@ -40,6 +40,8 @@ ADDONS = "ipu_tensorflow_addons"
 KERAS = ("keras", "keras._tf_keras.keras", "tensorflow.keras")
 # Those of tf_keras, which is tf.keras with TF_USE_LEGACY_KERAS=1.
 LEGACY_KERAS = ("tf_keras", "tf_keras.api._v2.keras", "tensorflow.keras")
+# `from keras.ipu import ...` is Graphcore's spelling of version 3, with either Keras.
+IMPORTED_AS = "keras"
 
 
 class AliasModule(types.ModuleType):
@@ -273,7 +275,7 @@ def _put_into_keras(package: types.ModuleType) -> None:
     for name, own in OWN.items():
         module = importlib.import_module(own)
         sys.modules[f"{ALIAS}.{name}"] = module
-        for keras in kinds:
+        for keras in {*kinds, IMPORTED_AS}:
             sys.modules[f"{keras}.{name.replace('keras', 'ipu', 1)}"] = module
     vars(package)["keras"] = importlib.import_module(OWN["keras"])
     for keras in kinds:

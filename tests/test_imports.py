@@ -138,7 +138,8 @@ ALLOWED = {
     # Keras models.
     "keras.layers": {"checks", "no_effect", "tf_patches", "tf_types"},
     "keras.losses": set(),
-    "keras.changes": {"device.program", "device.random", "tf_patches", "tf_types"},
+    "keras.changes": {"tf_patches", "tf_types"}
+    | {"device.program", "device.random", "device.system"},
     "keras.pipeline": {"checks", "device.program", "tf_patches", "tf_types"},
     "keras.optimizers": {
         "tf_types",

@@ -65,8 +65,9 @@ def export_single_step(
         export_dir: The folder, which must be empty or missing.
         iterations: Iterations of the loop before the program is restarted; at least 1.
         predict_step_signature: A list or tuple of tf.TensorSpecs: the inputs of the first
-            step (the preprocessing step, if given). Default: `input_dataset`, or the
-            step's own `input_signature` if it is a tf.function.
+            step (the preprocessing step, if given), named as the specs or, without
+            names, as its parameters. Default: `input_dataset`, or the step's own
+            `input_signature` if it is a tf.function.
         input_dataset: A dataset whose elements are the inputs of the first step.
         output_names: Names of the results, in place of `output_0` and so on: a str for
             one, or a list.

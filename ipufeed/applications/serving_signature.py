@@ -140,7 +140,7 @@ def _signature_of(
     dataset: Dataset | None,
     skip: int = 0,
 ) -> list[tf.TensorSpec]:
-    """Returns the inputs of a step, with the names of its parameters.
+    """Returns the inputs of a step, named as in the signature, or by its parameters.
 
     Raises:
         TypeError: The signature is not a list of tf.TensorSpec, or `dataset` not a dataset;
@@ -184,7 +184,7 @@ def _signature_of(
         tf.TensorSpec(
             spec.shape,
             spec.dtype,
-            names[i] if i < len(names) else spec.name or f"input_{i}",
+            spec.name or (names[i] if i < len(names) else f"input_{i}"),
         )
         for i, spec in enumerate(specs)
     ]

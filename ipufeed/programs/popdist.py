@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ipufeed.checks import as_count, as_int
+from ipufeed.checks import as_count, as_int, check_function
 from ipufeed.device.system import system
 from ipufeed.no_effect import no_effect, warn_once
 from ipufeed.process_state import STATE
@@ -20,7 +21,7 @@ from ipufeed.process_state import STATE
 __all__ = [
     *("getDeviceId", "getInstanceIndex", "getNumInstances", "getNumIpusPerReplica"),
     *("getNumLocalReplicas", "getNumTotalReplicas", "getReplicaIndexOffset"),
-    *("init", "isPopdistEnvSet"),
+    *("execute_on_instances", "init", "isPopdistEnvSet"),
 ]
 
 
@@ -131,6 +132,57 @@ def init() -> None:
     """Does nothing: processes connect when the system is configured."""
 
 
+def execute_on_instances(
+    instances: Iterable[int], function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Calls a function in some of the processes.
+
+    Args:
+        instances: Their indices.
+        function: The function.
+        *args: Its arguments.
+        **kwargs: Its arguments by name.
+
+    Returns:
+        What the function returns; None in the other processes.
+
+    Raises:
+        TypeError: An index is not an int, or `function` not a function.
+        ValueError: There is not a process with such an index.
+    """
+    if isinstance(instances, (str, bytes)) or not isinstance(instances, Iterable):
+        raise TypeError(
+            "`instances` must be indices of processes, such as {0}, got "
+            f"{type(instances).__name__} {instances!r}."
+        )
+    chosen = {as_int("instances", each) for each in instances}
+    check_function("function", function)
+    number, own = cluster()
+    for each in sorted(chosen):
+        if not 0 <= each < number:
+            raise ValueError(
+                f"`instances` must be from 0 to {number - 1}, as there are {number} "
+                f"processes, got {each}."
+            )
+    return function(*args, **kwargs) if own in chosen else None
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # read by the import system
+        raise AttributeError(name)
+    hint = _INSTEAD.get(name, f"It has: {', '.join(sorted(__all__))}.")
+    raise AttributeError(
+        f"`popdist.{name}` does not exist for simulated IPUs. {hint}", name=name
+    )
+
+
+_INSTEAD = {
+    "synchronize": "Processes wait for each other in "
+    "`ipu.distributed.allreduce(0)`, and in each collective of a program.",
+    "finalizeBackend": "Leave it out: connections end with the process.",
+    "checkNumIpusPerReplica": "Compare with getNumIpusPerReplica().",
+    "run": "Start each process with a TF_CONFIG of its own.",
+}
 _ipus_per_replica = 1
 
 

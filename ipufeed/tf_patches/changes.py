@@ -325,6 +325,10 @@ CHANGES = {
     "keras.src.ops.node.Node.__new__": _STAGES,
     "tf_keras.src.engine.base_layer.Layer.__new__": _STAGES,
     "tf_keras.src.engine.node.Node.__new__": _STAGES,
+    "tf_keras.src.engine.data_adapter.single_batch_iterator": Change(
+        "has the batch of train_on_batch once for each replica",
+        *(_LEGACY, _STRATEGIES),
+    ),
     f"{_KERAS_2}.build_from_config": Change(
         "restores the IPU options of a saved model when it is loaded",
         *("keras.legacy_keras", "tests/keras/test_legacy_keras.py"),

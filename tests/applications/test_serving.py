@@ -233,6 +233,27 @@ def test_a_dataset_or_the_step_itself_defines_its_inputs(tmp_path):
     assert predict(VALUE)["output_0"].numpy().tolist() == (VALUE - 1).tolist()
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["of the step", "as an argument"])
+def test_an_input_has_the_name_of_its_spec(tmp_path, own):
+    """As in a SavedModel of TensorFlow; without one, that of the parameter."""
+    signature = [tf.TensorSpec([2, 3], name="pixels"), tf.TensorSpec([2, 3])]
+
+    def step(x, bias):
+        return 2.0 * x + bias
+
+    configure()
+    folder = str(tmp_path / "model")
+    if own:
+        export_single_step(tf.function(step, signature), folder, 2)
+    else:
+        export_single_step(step, folder, 2, signature)
+    predict = tf.saved_model.load(folder).signatures["serving_default"]
+
+    assert set(predict.structured_input_signature[1]) == {"pixels", "bias"}
+    found = predict(pixels=tf.ones([2, 3]), bias=tf.ones([2, 3]))
+    assert np.all(found["output_0"] == 3.0)
+
+
 def test_predict_may_be_called_by_several_threads(tmp_path):
     """More threads than TensorFlow has for operations: none waits for another's end."""
     configure()

@@ -88,6 +88,40 @@ def test_a_call_of_one_batch_makes_one_step_whatever_an_execution_has(fits_first
     assert keras_models.furthest(*found) < 1e-5
 
 
+@pytest.mark.parametrize("pipelined", [False, True], ids=["plain", "pipelined"])
+def test_each_replica_has_the_whole_of_one_batch(pipelined):
+    """The gradients are summed: two IPUs move weights as one with twice the rate."""
+    x, y = keras_models.arrays()
+    found = []
+    for ipus, rate in ((1, 0.2), (2, 0.1)):
+        keras_models.configure(ipus)
+        keras.utils.set_random_seed(7)
+        with IPUStrategy().scope():
+            inputs = keras.Input([keras_models.FEATURES], 8)
+            hidden = layers.Dense(4, activation="tanh")(inputs)
+            model = keras.Model(inputs, layers.Dense(keras_models.CLASSES)(hidden))
+            if pipelined and ipus == 2:
+                stages = model.get_pipeline_stage_assignment()
+                for number, each in enumerate(stages):
+                    each.pipeline_stage = number
+                model.set_pipeline_stage_assignment(stages)
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            model.compile(keras.optimizers.SGD(rate), loss, steps_per_execution=4)
+        single = [
+            value
+            for _ in range(2)
+            for value in (
+                model.train_on_batch(x[:8], y[:8]),
+                model.test_on_batch(x[:8], y[:8]),
+                model.predict_on_batch(x[:8]),
+            )
+        ]
+        found.append([*single, *model.get_weights()])
+
+    assert found[0][2].shape == (8, keras_models.CLASSES)
+    assert keras_models.furthest(*found) < 1e-5
+
+
 def test_the_gradient_of_resizing_is_that_of_the_kernel():
     """Also where sizes do not divide, and with each way to count pixels."""
     from ipufeed.tf_patches.resize_gradient import _sums

@@ -158,6 +158,44 @@ def test_alone_values_stay_what_they_are(monkeypatch):
     assert horovod.broadcast(value, 0).numpy().tolist() == [1.0, 2.0]
 
 
+@pytest.mark.usefixtures("second_of_three")
+def test_a_function_runs_in_the_processes_that_are_named():
+    """This one is number 1; the others get None."""
+    called = []
+
+    def note(value, *, twice):
+        called.append(value)
+        return 2 * value if twice else value
+
+    assert popdist.execute_on_instances({1, 2}, note, 3, twice=True) == 6
+    assert popdist.execute_on_instances([0], note, 4, twice=True) is None
+    assert called == [3]
+    for instances, function, error, text in (
+        ({3}, note, ValueError, "must be from 0 to 2, as there are 3 processes, got 3"),
+        (0, note, TypeError, r"must be indices of processes, such as \{0\}, got int 0"),
+        ({"0"}, note, TypeError, "`instances` must be an int, got str '0'"),
+        ({0}, 3, TypeError, "`function` must be a function"),
+    ):
+        with pytest.raises(error, match=text):
+            popdist.execute_on_instances(instances, function)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("synchronize", r"ipu\.distributed\.allreduce\(0\)"),
+        ("finalizeBackend", "Leave it out"),
+        ("checkNumIpusPerReplica", r"Compare with getNumIpusPerReplica\(\)"),
+        ("getAnything", "It has: execute_on_instances, getDeviceId"),
+    ],
+)
+def test_a_function_that_is_missing_is_refused_by_name(name, instead):
+    """With what to use instead."""
+    text = rf"`popdist\.{name}` does not exist for simulated IPUs\. .*{instead}"
+    with pytest.raises(AttributeError, match=text):
+        getattr(popdist, name)
+
+
 def test_horovods_arguments_are_checked(monkeypatch):
     """A reduction that is not there, and a scalar, which has no rows."""
     monkeypatch.delenv("TF_CONFIG", raising=False)

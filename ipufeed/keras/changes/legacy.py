@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 import tf_keras as keras
+from tf_keras.src.engine import data_adapter
 from tf_keras.src.engine.base_preprocessing_layer import PreprocessingLayer
 from tf_keras.src.layers.preprocessing import preprocessing_utils
 from tf_keras.src.mixed_precision import loss_scale_optimizer
@@ -15,10 +16,11 @@ from tf_keras.src.utils import losses_utils
 
 from ipufeed.device.program.strategy import IPUStrategyV1, current_strategy
 from ipufeed.device.random.ops import on_ipu
+from ipufeed.device.system.system import require_usable
 from ipufeed.keras.changes.adapting import adapt_on_host
 from ipufeed.keras.changes.functions import MAKERS
 from ipufeed.tf_patches.changes import replace
-from ipufeed.tf_types import GradAndVar, KerasLayer, KerasModel, Tensor
+from ipufeed.tf_types import Dataset, GradAndVar, KerasLayer, KerasModel, Tensor
 
 
 def install() -> None:
@@ -29,6 +31,7 @@ def install() -> None:
     _allow_backups()
     _sum_over_replicas()
     _encode_without_bincount()
+    _give_each_replica_the_batch()
     replace(PreprocessingLayer, "adapt", adapt_on_host(PreprocessingLayer.adapt))
 
 
@@ -149,6 +152,47 @@ def _encode_without_bincount() -> None:
         return tf.reduce_sum(ones, axis=-2)
 
     replace(preprocessing_utils, "dense_bincount", encode)
+
+
+class _Repeating:
+    """A strategy for tf_keras's iterator of one batch, which all replicas get.
+
+    Args:
+        strategy: Whose datasets they are.
+        replicas: Those of its device's programs.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, replicas: int) -> None:
+        self._strategy = strategy
+        self._replicas = replicas
+
+    def experimental_distribute_dataset(self, dataset: Dataset) -> Dataset:
+        """Returns the dataset of one batch, with a copy for each replica."""
+        repeated = dataset.repeat(self._replicas)
+        distributed: Dataset = self._strategy.experimental_distribute_dataset(repeated)
+        return distributed
+
+
+def _give_each_replica_the_batch() -> None:
+    """Makes the replicas of `train_on_batch` and similar calls compute the same batch.
+
+    Each takes an element of its own from tf_keras's iterator, which has one. Those of
+    Keras 3 get the batch as an argument.
+    """
+    stock = data_adapter.single_batch_iterator
+
+    @functools.wraps(stock)
+    def iterator(
+        strategy: tf.distribute.Strategy, *arguments: object, **keywords: object
+    ) -> object:
+        here = current_strategy()
+        if here is not None:
+            strategy = _Repeating(
+                strategy, require_usable(here.device_ordinal).num_ipus
+            )
+        return stock(strategy, *arguments, **keywords)
+
+    replace(data_adapter, "single_batch_iterator", iterator)
 
 
 def make_functions_of_one_step(model: KerasModel) -> None:

@@ -2,7 +2,8 @@
 
     wrappers     IpuOptimizer, CrossReplicaOptimizer, MapGradientOptimizer, ...
     accumulating GradientAccumulationOptimizer in a loop
-    with_extras  AdamIpuOptimizer, LAMBIpuOptimizer
+    with_extras  SGDIpuOptimizer, AdamIpuOptimizer
+    lamb         LAMBIpuOptimizer
 
 They are optimizers of the Keras in use (see layers/in_use.py), for `compile`, for
 custom training loops and for pipelines. Uses layers, ipufeed.device and
@@ -19,9 +20,10 @@ _NAMES = {
     "CrossReplicaOptimizer": "wrappers",
     "GradientAccumulationOptimizer": "wrappers",
     "IpuOptimizer": "wrappers",
-    "LAMBIpuOptimizer": "with_extras",
+    "LAMBIpuOptimizer": "lamb",
     "MapGradientOptimizer": "wrappers",
     "MapGradientOptimizerInvertedChaining": "wrappers",
+    "SGDIpuOptimizer": "with_extras",
 }
 _REFUSED = {
     "ALSOptimizer": "keras.optimizers.LossScaleOptimizer",

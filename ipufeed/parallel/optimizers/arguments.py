@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -126,21 +126,28 @@ def check_wrapper(
     check_flags(replicated_optimizer_state_sharding=sharding)
 
 
-def check_adaptive(epsilon: object, amsgrad: object = False, **dtypes: object) -> None:
-    """Checks arguments of an addon: Adam or LAMB.
+def check_adaptive(
+    epsilon: object = None,
+    flags: Mapping[str, object] | None = None,
+    numbers: Mapping[str, object] | None = None,
+    dtypes: Mapping[str, object] | None = None,
+) -> None:
+    """Checks arguments of an addon: SGD, Adam or LAMB.
 
     Args:
         epsilon: A number, or a tensor; None: Keras's.
-        amsgrad: A bool.
-        **dtypes: Those of states, by their names, or None.
+        flags: Bools, by the names of their arguments.
+        numbers: Numbers or None, likewise.
+        dtypes: Those of states or None, likewise.
 
     Raises:
         TypeError: One is of another type.
     """
-    check_flags(amsgrad=amsgrad)
-    if epsilon is not None and not hasattr(epsilon, "dtype"):
-        as_number("epsilon", epsilon)
-    for name, dtype in dtypes.items():
+    check_flags(**(flags or {}))
+    for name, value in {"epsilon": epsilon, **(numbers or {})}.items():
+        if value is not None and not hasattr(value, "dtype"):
+            as_number(name, value)
+    for name, dtype in (dtypes or {}).items():
         if dtype is not None and dtype_or_none(dtype) is None:
             raise TypeError(
                 f"`{name}` must be a dtype such as tf.float32 or None, got "
