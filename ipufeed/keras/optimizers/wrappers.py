@@ -18,6 +18,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientMapping,
     check_dtype,
     check_wrapper,
+    name_of,
 )
 from ipufeed.parallel.optimizers.optimizers import dense_gradient
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
@@ -268,7 +269,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         offload_weight_update_variables: No effect, with a warning if it is set.
         replicated_optimizer_state_sharding: Likewise.
         dtype: The dtype of the sums: a dtype, a function of the weight that returns one, or
-            None for that of each weight.
+            None for that of each weight. Its config has no function.
         reduction_method: SUM, MEAN or RUNNING_MEAN.
         name: Its name.
 
@@ -343,6 +344,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         return {
             **super().get_config(),
             "num_mini_batches": self.num_mini_batches,
+            "dtype": name_of(self.sum_dtype),
             "reduction_method": self.reduction_method.name,
         }
 
