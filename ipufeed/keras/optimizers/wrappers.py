@@ -72,13 +72,15 @@ class IpuOptimizer(_Optimizer):  # type: ignore[misc]
         """Maps the gradients of an update, of all its mini-batches."""
         return pairs
 
-    # ---- Called by Keras
+    # ---- Called by programs that accumulate (keras/programs.py, accumulating.py)
 
     def apply_accumulated(self, pairs: Iterable[GradAndVar]) -> object:
         """Updates the weights with gradients that `map_each` has mapped."""
         inner = self.inner_optimizer
         apply = getattr(inner, "apply_accumulated", inner.apply_gradients)
         return apply(self.map_last(list(pairs)))
+
+    # ---- Called by Keras
 
     def apply_gradients(
         self, grads_and_vars: Iterable[GradAndVar], *args: object, **kwargs: object
