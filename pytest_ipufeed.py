@@ -72,16 +72,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ipufeed-fail-if-slower",
         metavar="LOSS",
-        type=_fraction,
+        type=_allowed_loss,
         help="with --ipufeed-compare: the fraction of the earlier rate that may be lost "
         "(default: 5%%)",
     )
 
 
-def _fraction(text: str) -> float:
-    from ipufeed.benchmark.comparing.gate import fraction
+def _allowed_loss(text: str) -> float:
+    from ipufeed.benchmark.comparing.allowed_loss import parse_allowed_loss
 
-    return fraction(text)
+    return parse_allowed_loss(text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

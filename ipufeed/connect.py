@@ -4,8 +4,8 @@ queues            <- device.queue_hooks: the queues' questions about the device
 device.queue_hooks <- parallel: collectives between processes, loaded at first use
 TensorFlow        <- executable: compiled programs, loaded with the first one
 TensorFlow        <- tf_patches: queue operations in tf.vectorized_map;
-                     assertions; datasets in an IPU's scope; image operations that
-                     XLA lacks
+                     assertions; datasets in an IPU's scope, and of generators; image
+                     operations that XLA lacks
 TensorFlow        <- device.program: its loops as training loops
 ops.host_calls    <- ops, programs: functions of the host that programs from files call
 TensorFlow        <- applications: the operations of exported SavedModels

@@ -44,7 +44,7 @@ _UTILS = (
     | _at("device.flags.flags", "running_on_ipu_model use_synthetic_data_for")
     | _at("device.flags.synthetic", "SyntheticDataCategory")
     | _at("device.program.variables", "move_variable_initialization_to_cpu")
-    | _at("programs.exporting", "export_dataset_to_file export_inputs_to_file")
+    | _at("programs.dataset_extractor", "export_dataset_to_file export_inputs_to_file")
     | _refused("export_variables_from_live_model export_variables_from_live_session")
     | _at(
         "programs.event_traces",
@@ -108,7 +108,7 @@ MODULES: dict[str, dict[str, str]] = {
     "data.ops": {},
     "data.ops.dataset_ops": _at("programs.buffer_dataset", "BufferDataset"),
     "dataset_extractor": _at(
-        "programs.exporting",
+        "programs.dataset_extractor",
         "dataset_extractor export_variables get_variable_handles import_variables",
     ),
     "distributed": _at(_HOST_COLLECTIVES, "allgather allreduce broadcast"),

@@ -112,7 +112,7 @@ def sized(name: str, dataset: Any, repeats: int, elements: int) -> list[Row]:
 
 
 def records(repeats: int, elements: int) -> list[Row]:
-    """Measures a reader of records, alone and behind a prefetch."""
+    """Measures a reader of records, alone and with a prefetch after it."""
     alone = pipelines.records()
     ours, drained = [], []
     for _ in range(repeats):

@@ -38,7 +38,7 @@ class QueuesHook(_Hook):  # type: ignore[misc]
 
 
 class KeepSessionHook(_Hook):  # type: ignore[misc]
-    """Keeps the session, to run ops between its runs that call no hooks.
+    """Keeps the session, for ops that are run without calls of hooks.
 
     Attributes:
         session: The tf.compat.v1.Session.
@@ -56,10 +56,11 @@ class StepsHook(_Hook):  # type: ignore[misc]
     """Ends training after a number of steps, or at a step.
 
     Args:
-        global_step: The variable.
+        global_step: The variable of the global step.
         iterations: The steps of a run of the program.
-        steps: The number, or None.
-        max_steps: The last step, or None.
+        steps: The number of steps, or None.
+        max_steps: The global step to end at, or None. Without either number training ends
+            with the dataset.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class StepsHook(_Hook):  # type: ignore[misc]
         """Finds the last step.
 
         Raises:
-            ValueError: The steps up to it are not a multiple of a loop's.
+            ValueError: The steps up to it are not a multiple of those of a run.
         """
         del coord
         self._now = int(session.run(self._global_step))
@@ -98,10 +99,12 @@ class StepsHook(_Hook):  # type: ignore[misc]
 
 
 def for_loops(hook: SessionHook, iterations: int) -> SessionHook:
-    """Returns a hook of TensorFlow that compares the step, for runs of several steps.
+    """Returns a hook as it must be where a run of the program has several steps.
+
+    Hooks of TensorFlow that compare the global step expect one step in each run.
 
     Args:
-        hook: SessionHook hook.
+        hook: The hook.
         iterations: The steps of a run of the program.
     """
     if type(hook) is _train.StopAtStepHook:  # a subclass has methods of its own

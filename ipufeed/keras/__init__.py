@@ -6,8 +6,11 @@
 Models that are made in the scope of an IPUStrategy use these methods. `install` patches
 Keras once; `calls` has the three methods, `feed` the data, `programs` the compiled
 programs, `executions` runs them and reads results, `replica_metrics` reduces those of
-replicas, `model_options` has the `set_...` methods. These work for any Keras: the
+replicas, `model_options` has the `set_...` methods, `state` what they set and `saving` its
+files; `refusals` has errors on unsupported models. These work for any Keras: the
 differences between Keras 3 and tf_keras are in kits (`kit`, `keras3`, `legacy_keras`).
+Of pipelined models `pipelining` has the methods, `pipeline_state` what they set, and
+`pipelined_program` the compiled program.
 
 `pipeline` has the stages of layers; `layers`, `losses` and `optimizers` those of
 Graphcore's `ipu.keras`; `older` the models of SDK 2.1; `changes` the other patches of

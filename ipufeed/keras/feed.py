@@ -115,9 +115,9 @@ class Feed:
         self._waited_before = self.waited_s()
 
     def explain(self, error: Exception) -> Exception:
-        """Returns the error of the data behind an error of a program, or the latter.
+        """Returns the error of the data that caused an error of a program, or the latter.
 
-        A generator's batch that differs from the first one; or data that ended early.
+        Such as a generator's batch that differs from the first one, or too few batches.
         """
         check, text = self._source.check, str(error)
         if "infeed dataset iterator has failed" in text and check and check.error:

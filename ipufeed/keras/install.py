@@ -29,7 +29,7 @@ from ipufeed.keras.refusals import (
     do_not_compile_for_host,
     refuse_to_compile,
     refuse_version_1,
-    warn_of_host,
+    warn_that_host_runs,
 )
 from ipufeed.keras.state import ModelState, existing_state, state_of
 from ipufeed.once import once
@@ -187,7 +187,7 @@ def _on_host(model: KerasModel, call: str) -> contextlib.AbstractContextManager[
     do_not_compile_for_host(model)
     if not inside:
         return contextlib.nullcontext()
-    warn_of_host(model, call)
+    warn_that_host_runs(model, call)
     return outside_scope()
 
 

@@ -218,7 +218,7 @@ def refuse_to_compile(model: KerasModel) -> None:
 _WARNED = "_ipufeed_warned"
 
 
-def warn_of_host(model: KerasModel, call: str) -> None:
+def warn_that_host_runs(model: KerasModel, call: str) -> None:
     """Warns once that a call in the scope of an IPUStrategy runs on the host."""
     if not model.__dict__.setdefault(_WARNED, False) and _layer_on_ipu(model) is None:
         model.__dict__[_WARNED] = True

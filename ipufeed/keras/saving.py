@@ -17,16 +17,19 @@ from ipufeed.keras.replica_metrics import ReplicatedMetricReductionMethod
 from ipufeed.keras.state import ModelState
 from ipufeed.parallel.optimizers.arguments import (
     GradientAccumulationReductionMethod,
+    check_dtype,
+    name_of,
 )
 from ipufeed.tf_types import KerasModel
 
 
 def options_of(model: KerasModel, state: ModelState) -> dict[str, Any]:
     """Returns the options by the names of Graphcore's configuration."""
-    own = state.pipeline
+    own, dtype = state.pipeline, name_of(state.accumulation_dtype)
     found = {
         "gradient_accumulation_steps_per_replica": state.accumulation,
         "gradient_accumulation_reduction_method": state.reduction.name,
+        "gradient_accumulation_optimizer_kwargs": {"dtype": dtype},
         "pipelining_gradient_accumulation_steps_per_replica": own.accumulation,
         "pipelining_gradient_accumulation_reduction_method": own.reduction.name,
         "pipelining_device_mapping": own.device_mapping,
@@ -38,7 +41,7 @@ def options_of(model: KerasModel, state: ModelState) -> dict[str, Any]:
         "pipeline_stage_assignment": saved_stages(model, state),
     }
     left = [*own.options] if own.options else []
-    left += ["dtype"] if state.accumulation_dtype is not None else []
+    left += ["dtype"] if dtype is None and state.accumulation_dtype is not None else []
     left = [name for name in left if name != "gradient_accumulation_for_captured_grads"]
     if left:
         LOGGER.info(
@@ -71,6 +74,8 @@ def restore(state: ModelState, options: dict[str, Any]) -> None:
     state.reduction = method.parse(
         options.get("gradient_accumulation_reduction_method", "SUM")
     )
+    kwargs = options.get("gradient_accumulation_optimizer_kwargs") or {}
+    state.accumulation_dtype = check_dtype(kwargs.get("dtype"), "dtype")
     own.accumulation = options.get("pipelining_gradient_accumulation_steps_per_replica")
     own.reduction = method.parse(
         options.get("pipelining_gradient_accumulation_reduction_method", "SUM")

@@ -1,7 +1,7 @@
 """Keeps the queue ops of a program in the order in which they were written.
 
-So are its assertions, which have a token as well: one that fails holds back the queue ops
-after it. A program without queue ops needs no order of its assertions.
+Assertions have a place in this order, too: the queue ops after one that fails do not run. A
+program without queue ops needs no order of its assertions.
 
 A queue op has a token as input and as output (cc/feeds/queue_ops.h). In a graph its input
 is the token of the queue op before it. Loops, branches and called functions have no token:

@@ -74,6 +74,22 @@ def test_wrappers_pass_everything_on():
     assert again.inner_optimizer.get_config() == optimizer.inner_optimizer.get_config()
 
 
+@pytest.mark.parametrize(
+    ("given", "saved"),
+    [(tf.float16, tf.float16), (None, None), (lambda weight: tf.float16, None)],
+)
+def test_the_config_of_an_accumulation_has_its_numbers(given, saved):
+    """A function has no config: the sums then have the dtype of each weight."""
+    optimizer = optimizers.GradientAccumulationOptimizer(
+        SGD(0.1), 4, dtype=given, reduction_method="mean"
+    )
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+
+    assert again.num_mini_batches == 4
+    assert again.reduction_method is optimizer.reduction_method
+    assert again.sum_dtype == saved
+
+
 @pytest.mark.parametrize("name", ["", "InvertedChaining"])
 def test_mapped_gradients(name):
     """Of one mini-batch both kinds are the same: also outside of the device."""

@@ -7,6 +7,7 @@ import keras
 import keras_models as models
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 
 from ipufeed.device.program.strategy import IPUStrategy
@@ -14,6 +15,7 @@ from ipufeed.device.program.strategy import IPUStrategy
 OPTIONS = {
     "gradient_accumulation_steps_per_replica": 2,
     "gradient_accumulation_reduction_method": "MEAN",
+    "gradient_accumulation_optimizer_kwargs": {"dtype": "float32"},
     "replicated_metric_reduction_method": "SUM",
     "asynchronous_callbacks": True,
     "infeed_kwargs": {"prefetch_depth": 3},
@@ -27,7 +29,7 @@ def one_ipu():
 
 
 def set_all(model):
-    model.set_gradient_accumulation_options(2, "mean")
+    model.set_gradient_accumulation_options(2, "mean", dtype=tf.float32)
     model.set_replication_options("sum")
     model.set_asynchronous_callbacks(True)
     model.set_infeed_queue_options(prefetch_depth=3)
@@ -131,5 +133,6 @@ def test_options_of_tf_keras(tmp_path):
 
     assert OPTIONS.items() <= saved_options(path).items()
     assert here.__dict__["_ipufeed"].accumulation == 2
+    assert here.__dict__["_ipufeed"].accumulation_dtype == tf.float32
     assert here.__dict__["_ipufeed"].infeed == {"prefetch_depth": 3}
     assert "_ipufeed" not in there.__dict__

@@ -1,4 +1,4 @@
-/* How a program is stopped (cc/run/program.cc: watch, infeed, compute, add, remove, stop, end,
+/* How a program is stopped (cc/run/program.cc: watch, lease, compute, add, remove, stop, end,
  * stop_all_programs, wait_until_idle) while its waits begin and it ends.
  *
  *   THREADS threads, each: up to WAITS waits of any kind; then the program ends and dies
@@ -11,12 +11,14 @@
  *
  * The model and the code:
  *   program_locked, stop_flag, watched, registered    Program::mutex_, stopped_, watched_,
- *                                                     infeeds_
+ *                                                     feeds_
  *   computing                 stop_: a wait gives the mutex back and falls asleep in one step
  *   added, wakeable_locked, collective   wakeables_, and the mutex and the condition variable of
  *                             Replicas: replica_barrier.pml has its inside
  *   word, parked              WaitPoint::word_, and that the kernel holds the thread asleep
- *   running_locked, in_set, ending, stops, stops_at_call, idle_asleep    Running
+ *   running_locked, in_set, ending, idle_asleep    Running
+ *   stops, stops_at_call, stops_seen    Running::stopped_until_ns and call_ns, and the
+ *                             program's since_ns_: numbers of stops instead of times
  *   callback, is_cancelling, is_cancelled    tensorflow::CancellationManager: registering is
  *                             refused while it cancels; deregistering then waits until all
  *                             callbacks have returned
@@ -140,21 +142,24 @@ inline stop(i) {
 #endif
 }
 
-/* Program::watch(), with the program's lock. */
+/* Program::watch(), without the program's lock. */
 inline watch() {
+  lock(program_locked);
   if
-  :: watched
+  :: watched -> unlock(program_locked)
   :: else ->
      watched = true;
+     unlock(program_locked);
      lock(running_locked);
      in_set = true;
 #ifndef PLANT_STOPS_ARE_IGNORED
-     if
-     :: stops != stops_seen -> stop_flag = true
-     :: else
-     fi;
+     missed = (stops != stops_seen);
 #endif
      unlock(running_locked);
+     if
+     :: missed -> missed = false; stop(i)
+     :: else
+     fi;
      /* RegisterCallback() */
      atomic {
        if
@@ -166,7 +171,7 @@ inline watch() {
      :: has_token
      :: else ->
 #ifndef PLANT_REFUSAL_IS_IGNORED
-        stop_flag = true
+        stop(i)
 #else
         skip
 #endif
@@ -174,17 +179,17 @@ inline watch() {
   fi
 }
 
-/* Program::infeed(), then Feed::pop() */
+/* Program::leased() or lease(), then Feed::pop() */
 inline wait_at_feed() {
   lock(program_locked);
   if
-  :: registered[me]
+  :: registered[me] -> unlock(program_locked)
   :: else ->
      taken[me] = true;
      registered[me] = true;
+     unlock(program_locked);
      watch()
   fi;
-  unlock(program_locked);
   if
   :: there
   :: else ->
@@ -206,8 +211,8 @@ inline wait_at_feed() {
 
 /* Program::compute() */
 inline compute() {
-  lock(program_locked);
   watch();
+  lock(program_locked);
   if
   :: there
   :: else ->
@@ -224,9 +229,9 @@ inline compute() {
 /* Program::add(), a collective, Program::remove(), ~Replicas() */
 inline wait_at_wakeable() {
   wakeable_alive[me] = true;
+  watch();
   lock(program_locked);
   added[me] = true;
-  watch();
   unlock(program_locked);
   if
   :: there
@@ -252,7 +257,8 @@ inline wait_at_wakeable() {
 
 proctype worker(byte me) {
   byte waits = WAITS;
-  bool there;
+  byte i;
+  bool there, missed;
   do
   :: waits == 0 || stop_flag -> break
   :: else ->
@@ -316,7 +322,7 @@ inline end() {
 
 proctype program() {
   byte number;
-  lock(running_locked); /* stops_seen() */
+  lock(running_locked); /* beginning_ns() */
 #ifdef PLANT_SEES_STOPS_OF_NOW
   stops_seen = stops;
 #else

@@ -14,11 +14,12 @@
  *                               another, and compares it, with the mutex, before it
  *                               sleeps: no change is lost between, as in one step
  *   phase, runs, is_here, here, working, leaving    the members of the same names
- *   meet(), leave_run(), wake()                     meet(), leave(), leave_for_good(), wake()
+ *   arrive_and_wait(), leave_run(), wake()    arrive_and_wait() with gather(), leave() and
+ *                               leave_for_good(), wake()
  *   inside, bringing            Replicas::requests_: what a member has brought, which others
  *                               read until the collective is over
- *   outcome                     Replicas::outcome_ and met_ns_: written by begin(), read
- *                               after meet() has returned, without the lock
+ *   outcome                     Replicas::outcome_ and arrived_ns_: written by begin(), read
+ *                               after arrive_and_wait() has returned, without the lock
  * Each statement is one access. A wait that reports (StallWatch) is one that ends without
  * a notification: REPORTS of them per member.
  *
@@ -110,7 +111,7 @@ inline retract() {
 }
 
 /* ReplicaBarrier::arrive_and_wait(): the result is in `result`. */
-inline meet() {
+inline arrive_and_wait() {
   d_step { bringing[me] = 8 * exec + met[AT(me, exec)]; inside[me] = true };
   lock();
 #ifndef PLANT_NO_WAIT_FOR_LEAVING
@@ -230,7 +231,7 @@ proctype member(byte me) {
      do
      :: met[AT(me, exec)] == wanted[AT(me, exec)] -> break
      :: else ->
-        meet();
+        arrive_and_wait();
         if
         :: result == MET ->
            assert(outcome == begun); /* the next begins when all have read it */

@@ -273,7 +273,7 @@ def test_planted_bug_is_found(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    "model", ["replica_barrier", "result_queue", "rounds", "program"]
+    "model", ["direct_copy", "replica_barrier", "result_queue", "rounds", "program"]
 )
 def test_every_planted_bug_has_a_case(model):
     """The macros in the model and the bugs tested here are the same."""

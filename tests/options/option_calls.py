@@ -34,7 +34,7 @@ from ipufeed.parallel.pipeline.options import (
     RecomputationMode,
 )
 from ipufeed.parallel.pipeline.pipeline import pipeline
-from ipufeed.programs import exporting
+from ipufeed.programs import dataset_extractor
 from ipufeed.programs.session_run_hooks import IPULoggingTensorHook
 from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
@@ -221,7 +221,7 @@ def shard_with_a_filter():
 def export_nothing():
     """Writes a file of no variables."""
     with tempfile.TemporaryDirectory() as folder:
-        exporting.export_variables([], [], f"{folder}/file", metadata=True)
+        dataset_extractor.export_variables([], [], f"{folder}/file", metadata=True)
 
 
 OPS = {
@@ -261,7 +261,7 @@ CALLS = {
     ),
     ("dataset_extractor.export_variables", "metadata"): export_nothing,
     ("dataset_extractor.import_variables", "is_input"): lambda: (
-        exporting.import_variables([], [], is_input=False)
+        dataset_extractor.import_variables([], [], is_input=False)
     ),
     ("utils.reset_ipu_seed", "cpu_device"): lambda: seeds.reset_ipu_seed(
         1, cpu_device="/device:CPU:1"

@@ -1,9 +1,9 @@
 """Compares two results: the ratio of rates, its confidence interval, the verdict.
 
-    compare      the ratio, its 95 and 99 % intervals and the verdict
+    compare      the ratio, its 95 and 99 % intervals, the verdict, and that of a gate
     variance     the variance of a rate within its run
     read_result  the values of a result that count; notes: whether two are comparable
-    gate, text   the allowed loss; a comparison as text
+    allowed_loss parses `--fail-if-slower`; text: a comparison as text
 
 Reads results as JSON. Uses result.
 

@@ -102,7 +102,7 @@ def _slowest(
 
 
 def slowest_by_verdict(
-    verdict: str, rate: float, alone: Steady | None, *, dried_up: bool = False
+    verdict: str, rate: float, alone: Steady | None, *, waits_at_end: bool = False
 ) -> str:
     """Returns the slowest link of a device with a step time, by its own clock.
 
@@ -110,15 +110,15 @@ def slowest_by_verdict(
         verdict: As in `device` of the result.
         rate: The steps per second.
         alone: The dataset's steady state without a device, or None.
-        dried_up: Whether the device waited until the end of the run. The rate of the
-            dataset alone is then that of the time before as well.
+        waits_at_end: Whether the device waited until the end of the run. The dataset
+            then gave no elements, and its rate alone, of the time before, does not count.
     """
     if verdict == "reader-bound":
         return "host"
     if verdict != "host-bound":
         return "program"
     faster = alone is not None and alone.rate > HAND_OVER * rate
-    return "infeed" if faster and not dried_up else "dataset"
+    return "infeed" if faster and not waits_at_end else "dataset"
 
 
 def _percentiles(latencies: NDArray[np.int64]) -> dict[str, float] | None:

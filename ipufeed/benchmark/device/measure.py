@@ -255,9 +255,9 @@ def _with_links(
     section = None if facts is None else device_section(facts)
     if links is not None and section is not None:
         rate = section["steps"] / section["seconds"]
-        dried_up = section["last_wait_seconds"] is not None
+        waits_at_end = section["last_wait_seconds"] is not None
         links["slowest"] = slowest_by_verdict(
-            section["verdict"], rate, alone, dried_up=dried_up
+            section["verdict"], rate, alone, waits_at_end=waits_at_end
         )
     settings: SettingsSection = {**result.settings, "through": "device"}
     if device is not None:

@@ -188,7 +188,7 @@ def step_of(node: NodeDef, inputs: list[str]) -> Step:
     functions = {
         name: value.func.name
         for name, value in node.attr.items()
-        # A map behind a tf.data service's dataset calls its uncompress_fn, not itself.
+        # The map after a tf.data service's dataset calls its uncompress_fn.
         if value.WhichOneof("value") == "func" and name != "uncompress_fn"
     }
     label = _label_of(node)

@@ -50,7 +50,7 @@ FACTORY_NAMES = (
 )
 # Any iterable of one of these names is taken for a loader.
 LOADER_NAMES = ("loader", "dataloader", "data_loader")
-# At most as many names in a message.
+# The most names in a message.
 MOST_SHOWN = 8
 
 

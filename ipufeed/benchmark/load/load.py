@@ -25,7 +25,7 @@ def load_dataset(
     """Returns the dataset or loader, and its name in the result.
 
     Args:
-        target: Its file, perhaps with a name in it; None for the built-in pipeline.
+        target: `FILE` or `FILE:NAME`; None for the built-in pipeline.
         assignments: Values for its factory, as `batch_size=32`.
         quiet: Whether only errors are printed on stderr.
 

@@ -219,7 +219,7 @@ def seems_batched(element: Element, rows: Rows, agrees: bool) -> bool:
     Args:
         element: An element of the loader.
         rows: What has counted its samples.
-        agrees: Whether all columns had as many of them.
+        agrees: Whether all columns had the same number of samples.
     """
     return agrees and (
         rows.is_shown or is_table(element) or len(leaves_of(element)) > 1

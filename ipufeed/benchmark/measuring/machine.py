@@ -146,7 +146,7 @@ def descendants_cpu_ns() -> int:
 
 
 def _process_table() -> dict[int, list[tuple[int, int]]]:
-    """By parent: process and CPU time in ns, that of its dead children included."""
+    """By parent: process and CPU time in ns, with that of its ended children."""
     found: dict[int, list[tuple[int, int]]] = {}
     try:
         names = os.listdir(PROC)

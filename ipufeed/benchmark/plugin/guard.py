@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipufeed.benchmark.comparing.allowed_loss import parse_allowed_loss
 from ipufeed.benchmark.comparing.compare import (
     CANNOT_TELL,
     CONFIDENCE,
@@ -19,7 +20,6 @@ from ipufeed.benchmark.comparing.compare import (
     compare,
     rate_interval,
 )
-from ipufeed.benchmark.comparing.gate import fraction
 from ipufeed.benchmark.comparing.read_result import read_result, run_of
 from ipufeed.benchmark.comparing.text import verdict_lines
 from ipufeed.benchmark.measuring.measure import measure
@@ -79,7 +79,7 @@ class Budget:
             raise TypeError(f"`{unit}_per_second` must be a number, got {value!r}.")
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"`{unit}_per_second` must be above 0, got {value!r}.")
-        return cls(float(value), unit, fraction(str(within)))
+        return cls(float(value), unit, parse_allowed_loss(str(within)))
 
     @property
     def least(self) -> float:

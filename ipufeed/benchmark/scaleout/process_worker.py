@@ -101,6 +101,6 @@ def _measure_into(
 
 if __name__ == "__main__":
     code = main()
-    from ipufeed.benchmark.process.interrupts import leave
+    from ipufeed.benchmark.process.leave import leave
 
     leave(code)

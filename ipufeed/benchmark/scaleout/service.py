@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 5.0
 REGISTER_S = 30.0
-# TensorFlow's rewrite for these finds the reader only behind steps that it knows.
+# TensorFlow's rewrite for these finds the reader only if it knows the steps after it.
 FILE_POLICIES = ("file", "file_or_data")
 # The promise of each policy when a worker dies; those of files have no tests.
 PROMISES = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+# Of --processes, and workers of a local service: all run on this host.
 MOST_PROCESSES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
-    """The service, and how to use it.
+    """The service, and how to use it; cli/options/scaleout.py checks the values.
 
     Args:
         service: `local:N`, or `grpc://host:port` of a running service.

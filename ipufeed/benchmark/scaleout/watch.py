@@ -142,7 +142,10 @@ class Watch:
             )
 
     def _check_remote(self, now: float) -> None:
-        """Raises if a remote service is silent, and gone or silent for too long."""
+        """Raises ServiceLostError if no element came for long.
+
+        After STALL_S if no server listens, after REMOTE_STALL_S in any case.
+        """
         silent = now - self._element_s
         if silent > REMOTE_STALL_S:
             raise ServiceLostError(

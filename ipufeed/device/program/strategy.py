@@ -18,7 +18,7 @@ from ipufeed.device.program import executor, float64, outside_compilation
 from ipufeed.device.program.host_iterator import HostDataset
 from ipufeed.device.program.replication import refuse_replicas
 from ipufeed.device.program.scopes import check_device
-from ipufeed.device.system.state import warn_of_host
+from ipufeed.device.system.device_names import check_host
 from ipufeed.device.system.system import require_usable
 from ipufeed.no_effect import no_effect
 from ipufeed.once import once
@@ -121,7 +121,7 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
             self, enable_dataset_iterators, enable_keras_extensions
         )
         self._device_ordinal = check_device(ipu_device)
-        warn_of_host("IPUStrategy", "cpu_device", cpu_device)
+        check_host("IPUStrategy", "cpu_device", cpu_device)
         ipu_device = f"/device:IPU:{self._device_ordinal}"  # the normal form
         on_host = not (enable_keras_extensions and enable_dataset_iterators)
         super().__init__(self._make_extended(ipu_device, on_host))

@@ -1,10 +1,12 @@
-"""Parses names of TensorFlow devices, in the spellings of users."""
+"""Names of TensorFlow devices, in the spellings of users: an IPU's, and its host's."""
 
 from __future__ import annotations
 
 import re
 
+from ipufeed.checks import check_text
 from ipufeed.errors import DeviceOrdinalError
+from ipufeed.no_effect import no_effect
 
 _IPU = re.compile(r"(?:^|/)(?:device:)?IPU:(\d+)$", re.IGNORECASE)
 
@@ -21,3 +23,22 @@ def ordinal_of(device: str) -> int:
             f"`device` must name an IPU, as in '/device:IPU:0', got {device!r}."
         )
     return int(match[1])
+
+
+def check_host(call: str, argument: str, device: str) -> None:
+    """Warns once if an argument names another host than the only one.
+
+    Args:
+        call: The function, for the warning.
+        argument: Its argument.
+        device: The name of the host's device.
+
+    Raises:
+        TypeError: The name is not a str.
+    """
+    check_text(argument, device)
+    if device not in ("cpu", "/device:CPU:0"):
+        no_effect(
+            f"{call}({argument}=)",
+            "all IPUs belong to this process, whose only host is /device:CPU:0",
+        )

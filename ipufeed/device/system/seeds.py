@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ipufeed.checks import as_int, flags_checked
-from ipufeed.device.system.device_names import ordinal_of
-from ipufeed.device.system.state import SYSTEM, DeviceSeed, warn_of_host
+from ipufeed.device.system.device_names import check_host, ordinal_of
+from ipufeed.device.system.state import SYSTEM, DeviceSeed
 from ipufeed.device.system.system import require_usable
 
 
@@ -56,7 +56,7 @@ def reset_ipu_seed(
         ValueError: `seed` is out of range.
         DeviceOrdinalError: The device does not exist, or has not been configured.
     """
-    warn_of_host("reset_ipu_seed", "cpu_device", cpu_device)
+    check_host("reset_ipu_seed", "cpu_device", cpu_device)
     seed = as_int("seed", seed)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"`seed` must be in [-2**63, 2**63), got {seed}.")

@@ -6,24 +6,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ipufeed.checks import check_text
 from ipufeed.device.config.config import IPUConfig
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.system.virtual_device import VirtualDevice
-from ipufeed.no_effect import no_effect
-
-ONE_HOST = "all IPUs belong to this process, whose only host is /device:CPU:0"
-
-
-def warn_of_host(call: str, argument: str, device: str) -> None:
-    """Warns of the name of another host: there is only one.
-
-    Raises:
-        TypeError: The name is not a str.
-    """
-    check_text(argument, device)
-    if device not in ("cpu", "/device:CPU:0"):
-        no_effect(f"{call}({argument}=)", ONE_HOST)
 
 
 @dataclass(frozen=True)
@@ -44,7 +29,21 @@ class DeviceSeed:
 
 @dataclass
 class System:
-    """The state. The lock guards all of it."""
+    """The state.
+
+    Attributes:
+        lock: Guards all of it.
+        config: The configuration, or None before the first one.
+        flags: TF_POPLAR_FLAGS, as the configuration has read them; None before it.
+        devices: The virtual devices, by the ordinal of the TensorFlow device.
+        attached: The ordinals of the devices that are attached.
+        seeds: The last `reset_ipu_seed` of each device that has one, by its ordinal.
+        generation: The number of changes of the devices so far.
+        listeners: Called at each configuration and reset.
+        seed_listeners: Called with an ordinal and its seed, at each `reset_ipu_seed`.
+        processes: The number of processes, and the index of this one, for configurations
+            that name no processes; None: one process.
+    """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     config: IPUConfig | None = None
@@ -57,7 +56,6 @@ class System:
     seed_listeners: list[Callable[[int, DeviceSeed], None]] = field(
         default_factory=list
     )
-    # Number of processes, and this one's: of configurations that name none.
     processes: tuple[int, int] | None = None
 
     def add_processes(self, config: IPUConfig) -> None:

@@ -29,8 +29,8 @@ from ipufeed.device.flags import flags as flags_module
 from ipufeed.device.flags.flags import Flags
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system import options_message
-from ipufeed.device.system.device_names import ordinal_of
-from ipufeed.device.system.state import SYSTEM, warn_of_host
+from ipufeed.device.system.device_names import check_host, ordinal_of
+from ipufeed.device.system.state import SYSTEM
 from ipufeed.device.system.topology import NUM_IPUS
 from ipufeed.device.system.virtual_device import (
     VirtualDevice,
@@ -107,7 +107,7 @@ def configure_ipu_system(
         if isinstance(config, IpuOptions)
         else IPUConfig()
     )
-    warn_of_host("configure_ipu_system", "device", device)
+    check_host("configure_ipu_system", "device", device)
     with SYSTEM.lock:
         flags = flags_module.read_flags()
         config_no_effect.warn_of_environment()
@@ -369,7 +369,7 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
     Raises:
         DeviceOrdinalError: The device does not exist, or has not been configured.
     """
-    warn_of_host("get_num_of_ipus_in_device", "device", device)
+    check_host("get_num_of_ipus_in_device", "device", device)
     ordinal = ordinal_of(ipu_device)
     with SYSTEM.lock:
         device_of_it = require_usable(ordinal)

@@ -68,7 +68,7 @@ SIZES = {FIXED64: 8, FIXED32: 4}
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Returns a number, and the position behind it.
+    """Returns a number, and the position after it.
 
     Raises:
         ValueError: The number is cut off or too long.

@@ -132,7 +132,11 @@ _find: Callable[[], list[Program]] = list
 
 
 def set_programs(find: Callable[[], list[Program]]) -> None:
-    """Sets the function that lists the programs of this process."""
+    """Sets the function that lists the programs of this process.
+
+    The history of compilations (compile/programs) sets it: `explanation`, which reads the
+    list, stands below `compile`.
+    """
     global _find
     _find = find
 

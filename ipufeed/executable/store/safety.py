@@ -43,8 +43,7 @@ def open_trusted(path: Path) -> int:
 
     Raises:
         FileNotFoundError: The file does not exist.
-        UnsafeError: The file may not be trusted.
-        OSError: The file cannot be opened.
+        UnsafeError: The file may not be trusted, or cannot be opened.
     """
     try:
         # Non-blocking: opening a pipe in its place must not block.

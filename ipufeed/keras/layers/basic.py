@@ -47,11 +47,11 @@ class Dropout(keras.layers.Dropout):  # type: ignore[misc]
 
 
 def one_seed(seed: Seed) -> int | None:
-    """Returns Keras's seed of 31 bits, from one or two numbers.
+    """Returns Keras's seed: None or an int as given, and 31 bits of a pair.
 
     Raises:
-        TypeError: It is neither None, an int nor a list of ints.
-        ValueError: It is a list that is not a pair.
+        TypeError: The seed is neither None, an int nor a list of ints.
+        ValueError: The seed is a list that is not a pair.
     """
     if seed is None or is_int(seed):
         return seed
@@ -73,9 +73,9 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
         input_dim: Rows of the table.
         output_dim: Elements of a row.
         embeddings_initializer: The initializer of the table. Default: "uniform".
-        embeddings_regularizer: Must be None, as the next four must.
-        activity_regularizer: Likewise.
-        embeddings_constraint: Likewise.
+        embeddings_regularizer: Must be None.
+        activity_regularizer: Must be None.
+        embeddings_constraint: Must be None.
         mask_zero: Must be False.
         input_length: Must be None.
         serialization_factor: A divisor of `input_dim`; no effect, with a warning: parts
@@ -85,8 +85,8 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]
     Raises:
         NotImplementedError: An argument is set that Graphcore's layer does not support.
         TypeError: The factor is not an int.
-        ValueError: The factor is less than 1, or does not divide `input_dim`; when it is
-            built: inputs have another rank.
+        ValueError: The factor is less than 1, or does not divide `input_dim`; when the
+            layer is called: inputs have another rank.
     """
 
     def __init__(
@@ -166,8 +166,8 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
         **kwargs: See keras.layers.Dense.
 
     Raises:
-        ValueError: The factor or the dimension is invalid; when it is called: the factor
-            does not divide the size of the dimension.
+        ValueError: The factor or the dimension is invalid; when the layer is called: the
+            factor does not divide the size of the dimension.
     """
 
     def __init__(

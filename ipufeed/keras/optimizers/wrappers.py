@@ -18,6 +18,7 @@ from ipufeed.parallel.optimizers.arguments import (
     GradientMapping,
     check_dtype,
     check_wrapper,
+    name_of,
 )
 from ipufeed.parallel.optimizers.optimizers import dense_gradient
 from ipufeed.parallel.optimizers.outside_variables import variables_outside
@@ -71,13 +72,15 @@ class IpuOptimizer(_Optimizer):  # type: ignore[misc]
         """Maps the gradients of an update, of all its mini-batches."""
         return pairs
 
-    # ---- Called by Keras
+    # ---- Called by programs that accumulate (keras/programs.py, accumulating.py)
 
     def apply_accumulated(self, pairs: Iterable[GradAndVar]) -> object:
         """Updates the weights with gradients that `map_each` has mapped."""
         inner = self.inner_optimizer
         apply = getattr(inner, "apply_accumulated", inner.apply_gradients)
         return apply(self.map_last(list(pairs)))
+
+    # ---- Called by Keras
 
     def apply_gradients(
         self, grads_and_vars: Iterable[GradAndVar], *args: object, **kwargs: object
@@ -268,7 +271,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         offload_weight_update_variables: No effect, with a warning if it is set.
         replicated_optimizer_state_sharding: Likewise.
         dtype: The dtype of the sums: a dtype, a function of the weight that returns one, or
-            None for that of each weight.
+            None for that of each weight. Its config has no function.
         reduction_method: SUM, MEAN or RUNNING_MEAN.
         name: Its name.
 
@@ -343,6 +346,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         return {
             **super().get_config(),
             "num_mini_batches": self.num_mini_batches,
+            "dtype": name_of(self.sum_dtype),
             "reduction_method": self.reduction_method.name,
         }
 

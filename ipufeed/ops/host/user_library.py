@@ -116,7 +116,7 @@ _in_place: dict[str, str] = {}
 
 @functools.lru_cache(64)
 def _load(path: str, *_state: int) -> Library:
-    """Loads a library; the state of the file makes its content known without a reading."""
+    """Loads a library; while `_state`, of the file, is the same, the file is not read."""
     with _lock:
         for _ in range(2):
             copy, digest = _copied(path)
@@ -211,7 +211,10 @@ def _folder() -> str:
 
 
 def _remove_old(folder: str) -> None:
-    """Removes the copies that were not loaded for KEPT_S, as other processes may."""
+    """Removes the copies that were not loaded for KEPT_S.
+
+    Other processes may do the same at the same time.
+    """
     oldest = time.time() - KEPT_S
     for entry in os.scandir(folder):
         with contextlib.suppress(OSError):

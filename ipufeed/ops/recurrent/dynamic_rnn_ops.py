@@ -1,7 +1,7 @@
 """Recurrent layers for sequences of several lengths, with attention or without.
 
     inputs [time, batch, features] --> outputs [time, batch, units], zeros after the end
-    seq_len [batch]                    state after the last time of each sequence
+    seq_len [batch]                    state after the last time step of each
 
 Variables and arguments are those of PopnnLSTM and PopnnGRU. The attention is that of the
 deep interest evolution network (Zhou et al., 2019): it weakens the update gate.
@@ -24,7 +24,7 @@ class PopnnDynamicLSTM(PopnnLSTM):
     Args:
         *args: Those of PopnnLSTM.
         preserve_final_state: No effect: the final state is always that after the last
-            time of each sequence.
+            time step of each sequence.
         **kwargs: Those of PopnnLSTM.
 
     Raises:
@@ -48,7 +48,7 @@ class PopnnDynamicLSTM(PopnnLSTM):
 
         Args:
             inputs: [time, batch, features].
-            seq_len: [batch], integers: the times of each sequence.
+            seq_len: [batch], integers: the time steps of each sequence.
             initial_state: An LSTMStateTuple of `c` and `h`, each [batch, units]. Default:
                 zeros.
             training: Either value gives the same results.
@@ -80,7 +80,7 @@ class PopnnDynamicGRU(PopnnGRU):
 
         Args:
             inputs: [time, batch, features].
-            seq_len: [batch], integers: the times of each sequence.
+            seq_len: [batch], integers: the time steps of each sequence.
             initial_state: [batch, units]. Default: zeros.
             training: Either value gives the same results.
             time_major: False: inputs and outputs are [batch, time, ...].
@@ -130,7 +130,7 @@ class PopnnAUGRU(PopnnDynamicGRU):
 
         Args:
             inputs: [time, batch, features].
-            seq_len: [batch], integers: the times of each sequence.
+            seq_len: [batch], integers: the time steps of each sequence.
             attention_score: [batch, time]: the score of each time of a sequence.
             initial_state: [batch, units]. Default: zeros.
             training: Either value gives the same results.

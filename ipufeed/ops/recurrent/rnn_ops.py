@@ -1,7 +1,7 @@
 """Recurrent layers of version 1 style, time first: PopnnLSTM and PopnnGRU.
 
     inputs [time, batch, features] --> kernel, biases --> outputs [time, batch, units],
-    initial state [batch, units]                          state after the last time
+    initial state [batch, units]                          state after the last time step
 
 The variables are `kernel`, [features + units, gates * units], whose first rows are for the
 inputs, and `biases`, [gates, units].
@@ -133,15 +133,15 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         lengths: Tensor | None = None,
         scores: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Returns the outputs, and the state after the last time.
+        """Returns the outputs, and the state after the last time step.
 
         Args:
             inputs: [time, batch, features].
             state: Its parts, each [batch, units].
             biases: The biases of the inputs, flat.
-            lengths: [batch], the times of each sequence: later outputs are zeros, and the
-                state stays that after its last time. None: all.
-            scores: [time, batch], given to the step. None: there are none.
+            lengths: [batch], the time steps of each sequence: later outputs are zeros, and
+                the state stays that after its last time step. None: all time steps.
+            scores: [time, batch], given to `_step`. None: there are none.
         """
         rows = [self.input_size, self.num_units]
         of_inputs, recurrent = tf.split(self.kernel, rows)
@@ -182,9 +182,13 @@ class _Popnn(base.Layer):  # type: ignore[misc]
         return stacked, list(state)
 
     def _step(self, x: Tensor, recurrent: Tensor, *state: Tensor) -> list[Tensor]:
-        """Returns the state after a time; its first part is the output.
+        """Returns the state after a time step; its first part is the output.
 
-        The score of the time, [batch, 1], follows the state, if there is one.
+        Args:
+            x: The inputs' part of the gates, with biases: [batch, gates * units].
+            recurrent: The rows of the kernel for the state: [units, gates * units].
+            *state: Its parts, [batch, units] each; then the score, [batch, 1], if there are
+                scores.
         """
         raise NotImplementedError
 
@@ -208,7 +212,8 @@ class PopnnLSTM(_Popnn):
 
     Raises:
         TypeError: An argument is of another type.
-        ValueError: The dtype, the number of units or an activation is another one.
+        ValueError: The dtype or an activation is not one of these, or `num_units` is out of
+            range.
     """
 
     _gates = 4
@@ -220,7 +225,7 @@ class PopnnLSTM(_Popnn):
     def call(
         self, inputs: TensorLike, initial_state: Any = None, training: bool = True
     ) -> Nest:
-        """Returns the outputs, and the state after the last time with return_state.
+        """Returns the outputs, and with return_state the state after the last time step.
 
         Args:
             inputs: [time, batch, features].
@@ -260,10 +265,10 @@ class PopnnLSTM(_Popnn):
 
     def _step(self, x: Tensor, recurrent: Tensor, *state: Tensor) -> list[Tensor]:
         h, c = state
-        gates = tf.split(x + tf.matmul(h, recurrent), 4, axis=1)
-        forget, take, output = (self._recurrent(gates[n]) for n in (0, 1, 3))
-        c = forget * c + take * self._activation(gates[2])
-        return [output * self._activation(c), c]
+        gates = x + tf.matmul(h, recurrent)
+        f, i, g, o = tf.split(gates, 4, axis=1)  # forget, input, candidate, output
+        c = self._recurrent(f) * c + self._recurrent(i) * self._activation(g)
+        return [self._recurrent(o) * self._activation(c), c]
 
 
 class PopnnGRU(_Popnn):
@@ -274,10 +279,10 @@ class PopnnGRU(_Popnn):
         dtype: float32 or float16.
         partials_dtype: No effect, with a warning if it is not float32.
         seed: The seed of the kernel's default initializer.
-        weights_initializer: The initializer of the kernel.
-        bias_initializer: The biases' initializer.
-        activation: The activation of the candidate.
-        recurrent_activation: The activation of the two other gates.
+        weights_initializer: The kernel's initializer. Default: Glorot's uniform one.
+        bias_initializer: The biases' initializer. Default: zeros.
+        activation: That of the candidate: see PopnnLSTM.
+        recurrent_activation: That of the two other gates: see PopnnLSTM.
         return_state: Whether calls return the state, too.
         name: The layer's name.
         reset_after: Whether the reset gate acts on the state's product with the kernel,
@@ -288,7 +293,8 @@ class PopnnGRU(_Popnn):
 
     Raises:
         TypeError: An argument is of another type.
-        ValueError: The dtype, the number of units or an activation is another one.
+        ValueError: The dtype or an activation is not one of these, or `num_units` is out of
+            range.
     """
 
     _gates = 3
@@ -341,7 +347,7 @@ class PopnnGRU(_Popnn):
         initial_state: TensorLike | None = None,
         training: bool = True,
     ) -> Nest:
-        """Returns the outputs, and the state after the last time with return_state.
+        """Returns the outputs, and with return_state the state after the last time step.
 
         Args:
             inputs: [time, batch, features].

@@ -1,4 +1,4 @@
-"""The core's calls for collectives between processes: join() gives it the function.
+"""Runs the collectives between processes that the core requests, from join() on.
 
 core's thread (cc/replicas/collective_thread.h) --> on_collective() --> Group
 """
@@ -54,7 +54,7 @@ def join(count: int, index: int) -> None:
     It listens from now on at its address of TF_CONFIG. If it cannot, the reason is logged,
     and the first collective fails with it.
 
-    Security: the server that listens has no authentication; see the module.
+    Security: the server that listens has no authentication; see addresses.py.
 
     Threads: any, between programs.
     """

@@ -192,6 +192,11 @@ def check_dtype(given: object, argument: str, of: str = "variable") -> Accumulat
     )
 
 
+def name_of(checked: AccumulatorDType) -> str | None:
+    """Returns the name of a dtype that `check_dtype` has returned; None for a function."""
+    return checked.name if isinstance(checked, tf.DType) else None
+
+
 def _can_be_summed(dtype: DType, fractions: bool) -> bool:
     """Whether tensors of a dtype can be summed; gradients must not be integers."""
     if dtype.is_floating or dtype.is_complex:
@@ -224,12 +229,13 @@ def dtype_of(
 
 @contextlib.contextmanager
 def names_the_cast(pairs: list[GradAndVar], argument: str) -> Iterator[None]:
-    """Refuses an optimizer that, within it, applies gradients of another dtype.
+    """Refuses an optimizer that, in the body of `with`, casts no gradients back.
 
     TensorFlow builds some of these ops; compiling them fails without naming the variable.
 
     Args:
-        pairs: Gradients, some of which may be None, and variables.
+        pairs: The gradients that the body applies, some of which may be None, and their
+            variables.
         argument: The argument that made the dtypes differ.
 
     Raises:

@@ -52,7 +52,7 @@ BUFFER_BYTES = 64 << 20
 _array_kinds: dict[type, bool] = {np.ndarray: True}
 # Whether a class is one of graphs: to ask it for its bases takes a microsecond.
 _graph_kinds: dict[type, bool] = {}
-# At most as many views by shape and dtype: ragged batches have many shapes.
+# The most views that are kept by shape and dtype: ragged batches have many shapes.
 MOST_VIEWS = 64
 
 

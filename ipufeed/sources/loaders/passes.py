@@ -32,10 +32,10 @@ def plain_pass(source: Loader) -> Iterator[Iterator[Element]]:
 
 @contextlib.contextmanager
 def closing(iterator: Any) -> Iterator[Iterator[Element]]:
-    """Closes an iterator behind its pass: the `finally` blocks of a generator run.
+    """Closes an iterator after its pass: the `finally` blocks of a generator run.
 
-    With a bare `except:` around its `yield` a generator cannot be closed: no more happens
-    to it where `break` ends a program's loop.
+    A generator with a bare `except:` around its `yield` cannot be closed, and is left as it
+    is, as after a `break` of a program's loop.
     """
     try:
         yield iterator

@@ -1,4 +1,4 @@
-"""What `--what-if` promises: a prediction for a stage that there is, else a clear word."""
+"""What `--what-if` promises: a prediction for a stage that exists, else an error."""
 
 from types import SimpleNamespace
 

@@ -15,7 +15,7 @@ from synthetic import synthetic
 
 from ipufeed.benchmark import compare
 from ipufeed.benchmark.cli.main import main
-from ipufeed.benchmark.comparing.gate import fraction
+from ipufeed.benchmark.comparing.allowed_loss import parse_allowed_loss
 from ipufeed.benchmark.comparing.text import verdict_lines
 
 
@@ -176,7 +176,7 @@ def test_arguments_that_make_no_sense_are_refused(folder, capfd, arguments, word
 )
 def test_a_fraction_is_written_in_percent_or_not(text, value):
     """Both are seen in the wild."""
-    assert fraction(text) == pytest.approx(value)
+    assert parse_allowed_loss(text) == pytest.approx(value)
 
 
 def test_the_remedy_has_the_duration_and_the_number_of_runs():

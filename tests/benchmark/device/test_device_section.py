@@ -306,7 +306,7 @@ def test_a_wait_until_the_end_stands_next_to_the_au_of_the_time_before(monkeypat
     assert "the table is of the time before" in _device({"device": found})
 
 
-def test_a_run_that_never_dried_up_has_no_last_wait():
+def test_a_run_that_does_not_wait_at_its_end_has_no_last_wait():
     """The rows say nothing of it."""
     found = section.device_section(busy())
 
@@ -314,13 +314,13 @@ def test_a_run_that_never_dried_up_has_no_last_wait():
     assert "before" not in str(device_rows(found, None))
 
 
-def test_a_dataset_that_dried_up_is_the_slowest_link_however_fast_it_was():
+def test_a_dataset_that_stalls_until_the_end_is_the_slowest_link():
     """The rate alone is of the time before the wait, for which no hand-over is to blame."""
     alone = find_steady(np.arange(1, 1001) * MS, False)
 
     assert slowest_by_verdict("host-bound", 100.0, alone) == "infeed"
-    dried_up = slowest_by_verdict("host-bound", 100.0, alone, dried_up=True)
-    assert dried_up == "dataset"
+    stalled = slowest_by_verdict("host-bound", 100.0, alone, waits_at_end=True)
+    assert stalled == "dataset"
 
 
 def test_without_a_device_the_row_names_one_that_would_be_kept_busy():

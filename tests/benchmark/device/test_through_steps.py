@@ -200,7 +200,7 @@ def test_a_device_that_is_blocked_to_the_end_is_not_called_busy():
     assert "stalled" in codes(result)
 
 
-def test_a_source_that_dries_up_is_not_called_fast():
+def test_a_source_that_stalls_until_the_end_is_not_called_fast():
     """Its last wait ends no step, and is the host's all the same."""
     never = threading.Event()
 

@@ -10,7 +10,7 @@ import children
 import pytest
 from helpers import DEADLOCK_S
 
-from ipufeed.benchmark.process import interrupts
+from ipufeed.benchmark.process import leave
 
 
 def child(pid, daemon):
@@ -29,17 +29,17 @@ def test_processes_that_python_waits_for_are_named_and_ended(monkeypatch, capsys
     children = [child(7, False), child(8, True), child(9, False)]
     multiprocessing = types.SimpleNamespace(active_children=lambda: children)
     monkeypatch.setitem(sys.modules, "multiprocessing", multiprocessing)
-    monkeypatch.setattr(interrupts.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(leave.time, "sleep", lambda seconds: None)
     ended = []
     monkeypatch.setattr(
-        interrupts.threading,
+        leave.threading,
         "Thread",
         lambda target, args, daemon: types.SimpleNamespace(
             start=lambda: ended.append(target(*args))
         ),
     )
 
-    interrupts._limit_children()
+    leave._limit_children()
     found = " ".join(capsys.readouterr().err.split())
     assert "2 process(es) that the loader has started and not ended (7, 9)" in found
     assert "are ended in 5 s" in found
@@ -55,7 +55,7 @@ def test_without_any_nothing_is_printed(monkeypatch, capsys):
     multiprocessing = types.SimpleNamespace(active_children=list)
     for module in (multiprocessing, None):
         monkeypatch.setitem(sys.modules, "multiprocessing", module)
-        interrupts._limit_children()
+        leave._limit_children()
     assert capsys.readouterr().err == ""
 
 
@@ -73,9 +73,9 @@ def run(text):
     """Runs a program whose end is that of the command."""
     program = (
         "import atexit, concurrent.futures, multiprocessing, threading, time\n"
-        "from ipufeed.benchmark.process import interrupts\n"
-        "interrupts.LEAVE_GRACE_S, interrupts.EXIT_GRACE_S = 1.0, 2.0\n"
-        f"atexit.register(print, 'closed')\n{text}\ninterrupts.leave(3)"
+        "from ipufeed.benchmark.process import leave\n"
+        "leave.LEAVE_GRACE_S, leave.EXIT_GRACE_S = 1.0, 2.0\n"
+        f"atexit.register(print, 'closed')\n{text}\nleave.leave(3)"
     )
     return children.run(
         [sys.executable, "-c", program],
@@ -166,7 +166,7 @@ print(others.pop().pid, flush=True)
 # Ctrl-C after two seconds of the exit.
 LATE = """
 import signal
-interrupts.EXIT_GRACE_S, interrupts.PATIENCE_S = 9000.0, 0.1
+leave.EXIT_GRACE_S, leave.PATIENCE_S = 9000.0, 0.1
 send = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
 send.daemon = True; send.start()
 """

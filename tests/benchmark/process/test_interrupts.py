@@ -1,4 +1,4 @@
-"""What Ctrl-C leaves: what was measured, and a word on what it concerns.
+"""What Ctrl-C leaves: the result up to then, with a message on its gaps.
 
 The command's own cases are in test_command.py; here are those that come after the
 measurement, and several signals.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from ipufeed.benchmark.comparing.gate import fraction
+from ipufeed.benchmark.comparing.allowed_loss import parse_allowed_loss
 from ipufeed.exit_codes import FOUND_BAD, OK, UNDECIDED
 
 # By the verdict of a gate.
@@ -33,7 +33,7 @@ def add_gate(group: argparse._ActionsContainer) -> None:
     """Adds --fail-if-slower."""
     group.add_argument(
         "--fail-if-slower",
-        type=fraction,
+        type=parse_allowed_loss,
         metavar="LOSS",
         dest="allowed_loss",
         help="a gate, as 5%%: exit code 0 if surely less of the base's rate is lost, 1 if "

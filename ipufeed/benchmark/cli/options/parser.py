@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from ipufeed.benchmark.cli.options import compare as gate
+from ipufeed.benchmark.cli.options.compare import EXIT_CODES, add_compare_options
 from ipufeed.benchmark.cli.options.device import add_device_options
 from ipufeed.benchmark.cli.options.report import add_report_options
 from ipufeed.benchmark.cli.options.scaleout import add_scale_options
@@ -16,7 +16,7 @@ from ipufeed.render.terminal import HelpFormatter, Parser
 EPILOG = f"""\
 exit codes:
   0    measured (a dataset shorter than asked is measured, with a warning)
-{gate.EXIT_CODES}
+{EXIT_CODES}
   2    bad input: options, a file without a dataset, a dataset that fails; the
        result up to the failure is on stdout, with the error in it
   4    nothing was measured: the dataset is empty
@@ -83,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_scale_options(parser)
     add_device_options(parser)
     add_stage_options(parser)
-    gate.add_compare_options(parser)
+    add_compare_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", metavar="FILE", help="write the JSON into FILE as well"

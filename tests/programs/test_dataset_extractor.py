@@ -10,7 +10,7 @@ from replicated import on
 from styles import only
 
 from ipufeed.programs.buffer_dataset import BufferDataset
-from ipufeed.programs.exporting import (
+from ipufeed.programs.dataset_extractor import (
     dataset_extractor,
     export_dataset_to_file,
     export_inputs_to_file,
