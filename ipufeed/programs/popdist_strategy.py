@@ -262,7 +262,8 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
         )
         config = system.configured()
         if popdist.getNumInstances() > 1:
-            SYSTEM.processes = popdist.cluster()
+            with SYSTEM.lock:
+                SYSTEM.processes = popdist.cluster()
             known = config.experimental.multi_replica_distribution
             if (known.process_count, known.process_index) != popdist.cluster():
                 known.process_count, known.process_index = popdist.cluster()

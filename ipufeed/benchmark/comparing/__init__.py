@@ -3,7 +3,7 @@
     compare      the ratio, its 95 and 99 % intervals, the verdict, and that of a gate
     variance     the variance of a rate within its run
     read_result  the values of a result that count; notes: whether two are comparable
-    allowed_loss parses `--fail-if-slower`; text: a comparison as text
+    allowed_loss parses `--fail-if-slower`; text: a comparison as text; verdicts: words
 
 Reads results as JSON. Uses result.
 

@@ -29,9 +29,11 @@ from typing import cast
 
 import numpy as np
 
+from ipufeed.benchmark.comparing import verdicts
 from ipufeed.benchmark.comparing.notes import Note, notes_on
 from ipufeed.benchmark.comparing.read_result import ComparedRun, run_of
 from ipufeed.benchmark.comparing.variance import student_quantile
+from ipufeed.benchmark.comparing.verdicts import CANNOT_TELL
 from ipufeed.benchmark.result.json_text import JsonObject, json_text
 from ipufeed.benchmark.result.result import Result
 from ipufeed.benchmark.result.sections import ComparisonSection
@@ -39,8 +41,6 @@ from ipufeed.benchmark.result.sections import ComparisonSection
 # History: 1, the first one.
 COMPARISON_VERSION = 1
 
-BETTER, WORSE, CANNOT_TELL = "better", "worse", "cannot tell"
-HELD, SLOWER = "held", "slower"  # verdicts of a gate, with CANNOT_TELL
 # Two runs of the same pipeline are called different in at most 1 of 100 cases.
 CONFIDENCE = 0.99
 # For the interval that is shown next to it, as every other one of a result.
@@ -370,7 +370,7 @@ def _verdict_of(interval: tuple[float, float] | None) -> str:
     """Returns the verdict from where 1.0 lies in the ratio's confidence interval."""
     if interval is None or interval[0] <= 1 <= interval[1]:
         return CANNOT_TELL
-    return BETTER if interval[0] > 1 else WORSE
+    return verdicts.BETTER if interval[0] > 1 else verdicts.WORSE
 
 
 def _gate_of(interval: tuple[float, float] | None, allowed_loss: float) -> str:
@@ -378,8 +378,8 @@ def _gate_of(interval: tuple[float, float] | None, allowed_loss: float) -> str:
     if interval is None:
         return CANNOT_TELL
     if interval[0] >= 1 - allowed_loss:
-        return HELD
-    return SLOWER if interval[1] < 1 - allowed_loss else CANNOT_TELL
+        return verdicts.HELD
+    return verdicts.SLOWER if interval[1] < 1 - allowed_loss else CANNOT_TELL
 
 
 def rate_interval(run: ComparedRun, level: float) -> tuple[float, float] | None:

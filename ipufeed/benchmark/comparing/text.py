@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ipufeed.benchmark.comparing.compare import (
-    CANNOT_TELL,
-    HELD,
-    SLOWER,
-    WANTED,
-    Comparison,
-)
+from ipufeed.benchmark.comparing.compare import WANTED, Comparison
+from ipufeed.benchmark.comparing.verdicts import CANNOT_TELL, HELD, SLOWER
 from ipufeed.benchmark.result.json_text import JsonObject
 from ipufeed.render.terminal import wrap
 from ipufeed.render.units import duration_up, number, percent

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from ipufeed.benchmark.device.run import DeviceRun
 from ipufeed.benchmark.measuring.steady_state import Steady
-from ipufeed.benchmark.result.sections import LinksSection
+from ipufeed.benchmark.result.sections import DeviceSection, LinksSection
 from ipufeed.queues import QueueStats
 
 # If the dataset alone is faster by this ratio, the program waits for the infeed instead.
 HAND_OVER = 1.5
-
-
 # The counters of QueueStats that are sums over the time of a run.
 COUNTS = (
     *("elements", "device_waits", "device_parks", "device_waited_s"),
@@ -47,16 +45,33 @@ def _difference(plus: list[QueueStats], minus: list[QueueStats]) -> QueueStats:
     return QueueStats("", capacity=capacity, **{name: total(name) for name in COUNTS})
 
 
-def links_section(run: DeviceRun, alone: Steady | None) -> LinksSection:
-    """Returns `links` of the result: docs/result.md describes each number."""
+def links_section(
+    run: DeviceRun, alone: Steady | None, device: DeviceSection | None
+) -> LinksSection:
+    """Returns `links` of the result: docs/result.md describes each number.
+
+    Args:
+        run: The run through the device.
+        alone: The dataset's steady state without a device, or None.
+        device: The section of a device with a step time, whose clock has the verdict.
+    """
     infeed, outfeed = waits(run)
     seconds = max(1e-9, run.running_ns / 1e9)
     starved = min(1.0, infeed.device_waited_s / seconds)
     blocked = min(1.0, outfeed.device_waited_s / seconds)
     busy = max(0.0, 1.0 - starved - blocked)
-    rate = run.elements / seconds
+    if device is None:
+        verdict = _verdict_of(starved, busy, blocked)
+        slowest = slowest_link(verdict, run.elements / seconds, alone)
+    else:
+        slowest = slowest_link(
+            device["verdict"],
+            device["steps"] / device["seconds"],
+            alone,
+            waits_at_end=device["last_wait_seconds"] is not None,
+        )
     return {
-        "slowest": _slowest(starved, busy, blocked, rate, alone),
+        "slowest": slowest,
         "dataset": None
         if alone is None
         else {
@@ -88,27 +103,21 @@ def links_section(run: DeviceRun, alone: Steady | None) -> LinksSection:
     }
 
 
-def _slowest(
-    starved: float, busy: float, blocked: float, rate: float, alone: Steady | None
-) -> str:
-    """Returns the link that the others waited for: dataset, infeed, program or host."""
+def _verdict_of(starved: float, busy: float, blocked: float) -> str:
+    """Returns what a device without a step time waited for most, as `device.verdict`."""
     if blocked > max(starved, busy):
-        return "host"
-    if busy >= starved:
-        return "program"
-    if alone is not None and alone.rate > HAND_OVER * rate:
-        return "infeed"
-    return "dataset"
+        return "reader-bound"
+    return "accelerator-bound" if busy >= starved else "host-bound"
 
 
-def slowest_by_verdict(
+def slowest_link(
     verdict: str, rate: float, alone: Steady | None, *, waits_at_end: bool = False
 ) -> str:
-    """Returns the slowest link of a device with a step time, by its own clock.
+    """Returns the link that the others waited for: dataset, infeed, program or host.
 
     Args:
         verdict: As in `device` of the result.
-        rate: The steps per second.
+        rate: The elements or steps per second.
         alone: The dataset's steady state without a device, or None.
         waits_at_end: Whether the device waited until the end of the run. The dataset
             then gave no elements, and its rate alone, of the time before, does not count.

@@ -23,7 +23,7 @@ import tensorflow as tf
 from ipufeed.benchmark.device.feed_check import check_feedable
 from ipufeed.benchmark.device.free_source import measure_free_source
 from ipufeed.benchmark.device.knee import sweep_knee
-from ipufeed.benchmark.device.links import links_section, slowest_by_verdict, waits
+from ipufeed.benchmark.device.links import links_section, waits
 from ipufeed.benchmark.device.run import (
     DeviceRun,
     element_size,
@@ -251,14 +251,8 @@ def _with_links(
 ) -> Result:
     """Returns the result with `links` and `device`."""
     facts, alone = compared.facts, compared.alone
-    links = links_section(run, alone) if run.elements else None
     section = None if facts is None else device_section(facts)
-    if links is not None and section is not None:
-        rate = section["steps"] / section["seconds"]
-        waits_at_end = section["last_wait_seconds"] is not None
-        links["slowest"] = slowest_by_verdict(
-            section["verdict"], rate, alone, waits_at_end=waits_at_end
-        )
+    links = links_section(run, alone, section) if run.elements else None
     settings: SettingsSection = {**result.settings, "through": "device"}
     if device is not None:
         settings.update(cast(SettingsSection, dataclasses.asdict(device)))

@@ -12,16 +12,14 @@ from pathlib import Path
 
 from ipufeed.benchmark.comparing.allowed_loss import parse_allowed_loss
 from ipufeed.benchmark.comparing.compare import (
-    CANNOT_TELL,
     CONFIDENCE,
-    HELD,
-    SLOWER,
     Comparison,
     compare,
     rate_interval,
 )
 from ipufeed.benchmark.comparing.read_result import read_result, run_of
 from ipufeed.benchmark.comparing.text import verdict_lines
+from ipufeed.benchmark.comparing.verdicts import CANNOT_TELL, HELD, SLOWER
 from ipufeed.benchmark.measuring.measure import measure
 from ipufeed.benchmark.plugin.result_names import file_name
 from ipufeed.benchmark.report.failure import sentence_of

@@ -181,7 +181,7 @@ class Feed {
   void wake_writer() noexcept { writer_.notify(); }
 
   // Relaxed: the state alone carries no data. A side that parks sees it through the
-  // exchanges of wait.h; what goes with ended and failed is read behind drained().
+  // exchanges of wait.h; what goes with ended and failed is read after drained().
   FeedState state() const noexcept { return state_.load(std::memory_order_relaxed); }
 
   // Elements that fit at the moment: see SpscRing::set_limit.

@@ -1,7 +1,7 @@
 // The progress of a run, sampled every few milliseconds, in bounded memory.
 //
 //   |--10 ms--|--10 ms--|-- ...        first n marks
-//   |-------20 ms-------|-- ...        then every other one goes, and so on
+//   |-------20 ms-------|-- ...        then every other one is dropped, and so on
 //
 // All fields of a mark but its time are sums from the beginning: the difference of two
 // marks is what happened between them, whichever marks lie in between or were dropped.

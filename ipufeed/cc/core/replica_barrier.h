@@ -219,7 +219,7 @@ class ReplicaBarrier {
   Mutex mutex_;
   ChangeSignal changed_;
   Phase phase_ IPUFEED_GUARDED_BY(mutex_) = Phase::kGathering;
-  // That each member has ended.
+  // The number of runs that each member has ended, or kForGood.
   std::vector<std::int64_t> runs_ IPUFEED_GUARDED_BY(mutex_);
   std::vector<bool> is_here_ IPUFEED_GUARDED_BY(mutex_);
   std::size_t here_ IPUFEED_GUARDED_BY(mutex_) = 0;

@@ -84,7 +84,7 @@ std::int64_t scan_records(RecordScan* scan, const unsigned char* bytes,
       bytes += here, size -= here, scan->at += here;
       if (scan->at < data_end) {
         // The last byte of the data is left in, so that a file that is cut within the
-        // data cannot seem to end behind it.
+        // data cannot seem to end after it.
         return scan->check_data ? 0 : data_end - scan->at - 1;
       }
     }

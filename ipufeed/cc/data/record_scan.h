@@ -30,10 +30,10 @@ struct RecordScan {
   std::int64_t fault;       // what is wrong with the record under way
   std::int64_t have;        // bytes that `part` holds
   std::uint64_t crc;        // of the data so far
-  unsigned char part[16];   // of a header, or of the CRC behind the data
+  unsigned char part[16];   // of a header, or of the CRC after the data
 };
 
-// Goes on with `size` bytes from offset `scan->at`. Returns how many bytes behind them
+// Goes on with `size` bytes from offset `scan->at`. Returns how many bytes after them
 // can be left out (0: none), or -1 when scan->fault is set. What is left out must be
 // added to scan->at by the caller.
 std::int64_t scan_records(RecordScan* scan, const unsigned char* bytes,

@@ -62,7 +62,7 @@ struct ResultsWanted {
 };
 
 // Keeps elements that all have the same signature, and records it. A
-// tensor of few bytes is copied behind the one before it, into a block that grows in
+// tensor of few bytes is copied after the one before it, into a block that grows in
 // place: a million scalars are one block of four megabytes, which a dequeue returns as
 // a tensor. A large one is kept as it is. Not for strings and other
 // dtypes that cannot be copied byte by byte.
@@ -96,7 +96,7 @@ class ResultStore {
                      std::vector<tensorflow::Tensor>* tensors) const;
 
  private:
-  // Small results behind each other, or a large one.
+  // Small results one after the other, or a large one.
   struct Chunk {
     std::shared_ptr<GrowingBlock> block;
     tensorflow::Tensor whole;

@@ -19,10 +19,10 @@ namespace ipufeed {
 // An epoch ends after elements_per_epoch elements if that is set; else with a pass over
 // the dataset if several were requested; else every epoch_ns after the first element.
 struct MeasurementOptions {
-  std::int64_t epochs = 0;              // stop after as many, 0 for no bound
+  std::int64_t epochs = 0;              // stop after this number, 0 for no bound
   std::int64_t elements_per_epoch = 0;  // 0: see above
   std::int64_t epoch_ns = 1'000'000'000;
-  std::int64_t seconds_ns = 0;  // stop as long after the first element, 0 for no bound
+  std::int64_t seconds_ns = 0;  // stop this long after the first element, 0: no bound
   std::int64_t passes = 1;      // over the dataset
   bool epoch_per_pass = false;
   bool copy = true;           // each component into a page-aligned buffer
@@ -53,7 +53,7 @@ using OnEpoch = std::function<void(std::int64_t number, const Epoch& epoch)>;
 
 struct Measurement {
   std::int64_t requested_ns = 0;  // the iterator was requested
-  std::int64_t created_ns = 0;    // it was there
+  std::int64_t created_ns = 0;    // the iterator was created
   std::int64_t first_ns = 0;      // the first element was there, 0 if none came
   std::int64_t steady_ns = 0;     // waits and CPU time count from then on, just after
   std::int64_t last_ns = 0;       // the last element
@@ -109,7 +109,7 @@ class MeasurementRun {
 
   // All programs have ended: all their results are in the outfeed.
   void end_source();
-  // By the lock, behind which all these results are in sight.
+  // Takes the lock, so that the caller then sees all these results.
   bool source_has_ended() const;
   // Whether the consumer need not wait for results. Relaxed: the data that it then
   // reads has locks of its own.
@@ -148,9 +148,9 @@ class MeasurementRun {
   CondVar changed_;
   std::function<void()> on_stop_ IPUFEED_GUARDED_BY(mutex_);
   std::deque<std::int64_t> ends_of_passes_ IPUFEED_GUARDED_BY(mutex_);
-  // Results before those that are being read, how many these are, since when, and the
-  // time for each.
+  // The results that were read before those that are being read.
   std::int64_t read_before_ IPUFEED_GUARDED_BY(mutex_) = 0;
+  // Those that are being read, since when, and the time for each.
   std::int64_t reading_ IPUFEED_GUARDED_BY(mutex_) = 0;
   std::int64_t reading_since_ns_ IPUFEED_GUARDED_BY(mutex_) = 0;
   std::int64_t each_ns_ IPUFEED_GUARDED_BY(mutex_) = 0;

@@ -8,7 +8,7 @@
 
 namespace ipufeed {
 
-// The words are those of schedules.refusal, behind the original's first sentence.
+// The words are those of schedules.refusal, after the original's first sentence.
 inline absl::Status check_pipeline_count(std::int64_t count, std::int64_t multiple,
                                          std::int64_t least, std::int64_t most) {
   const auto must_be = [count](const char* what, std::int64_t number) {

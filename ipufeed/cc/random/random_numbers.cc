@@ -94,7 +94,7 @@ absl::Status fill(Distribution distribution, const PhiloxRandom& generator,
     });
     return absl::OkStatus();
   }
-  return absl::InternalError("Gumbel numbers are of dtype float32.");
+  return absl::InternalError("Gumbel numbers must be float32, got another dtype.");
 }
 
 }  // namespace

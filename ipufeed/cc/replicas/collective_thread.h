@@ -21,7 +21,7 @@
 namespace ipufeed {
 
 // The call of Python. Reduces the `count` elements of `data` with those of the other
-// processes, which call with the same; behind them there is room for kTags more.
+// processes, which call with the same; after them there is room for kTags more.
 // reduced: receives the address of the result, which is valid until the next call for
 // the stream. checks: instead checks that the processes for which such a call waits are
 // alive, and in the same program. stream: the number of a stream; collectives of one

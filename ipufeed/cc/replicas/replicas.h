@@ -31,11 +31,11 @@ namespace ipufeed {
 enum class Collective : std::int64_t {
   kReduce = 0,  // each gets the reduction of all
   kMean = 1,    // each gets the sum, divided by how many there are
-  kGather = 2,  // each gets all, one behind the other
+  kGather = 2,  // each gets all, one after the other
   // Replica r gets the r-th part of the reduction: one of as many equal parts as there
   // are replicas, the last of them filled up with zeros.
   kReduceScatter = 3,
-  kAllToAll = 4,   // replica r gets the r-th part of each, one behind the other
+  kAllToAll = 4,   // replica r gets the r-th part of each, one after another
   kBroadcast = 5,  // each gets what replica 0 has
 };
 

@@ -49,7 +49,8 @@ struct Announced {
   }
 };
 
-// When a program that begins now has begun, for stops.
+// The begin of a program that is created now, for stop_all_programs(): when the main
+// thread entered TensorFlow, if it is inside.
 std::int64_t beginning_ns() {
   auto& running = Running::get();
   MutexLock lock(running.mutex);
@@ -163,7 +164,7 @@ absl::Status Program::leave(int replica) {
   left_.push_back(replica);
   absl::Status status;
   for (const auto& feed : feeds_) status.Update(feed->leave(replica));
-  // In a stopped program no replica has given all.
+  // In a stopped program no replica has enqueued all of its parts.
   return stopped() ? absl::OkStatus() : status;
 }
 

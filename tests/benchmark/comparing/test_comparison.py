@@ -11,7 +11,7 @@ import pytest
 from synthetic import RATE, WINDOWS, synthetic
 
 from ipufeed.benchmark import compare
-from ipufeed.benchmark.comparing.compare import CANNOT_TELL
+from ipufeed.benchmark.comparing.verdicts import CANNOT_TELL
 from ipufeed.errors import ComparisonError, NothingToCompareError
 
 # Of each noise; the seeds are given, so that no run differs from another.

@@ -10,7 +10,7 @@ import pytest
 from ipufeed.benchmark.cli.options.device import parse_seconds
 from ipufeed.benchmark.device import section
 from ipufeed.benchmark.device.knee import Knee, Point
-from ipufeed.benchmark.device.links import slowest_by_verdict
+from ipufeed.benchmark.device.links import slowest_link
 from ipufeed.benchmark.device.settings import DeviceSettings
 from ipufeed.benchmark.device.utilisation import Utilisation
 from ipufeed.benchmark.device.warnings import device_warnings
@@ -318,8 +318,8 @@ def test_a_dataset_that_stalls_until_the_end_is_the_slowest_link():
     """The rate alone is of the time before the wait, for which no hand-over is to blame."""
     alone = find_steady(np.arange(1, 1001) * MS, False)
 
-    assert slowest_by_verdict("host-bound", 100.0, alone) == "infeed"
-    stalled = slowest_by_verdict("host-bound", 100.0, alone, waits_at_end=True)
+    assert slowest_link("host-bound", 100.0, alone) == "infeed"
+    stalled = slowest_link("host-bound", 100.0, alone, waits_at_end=True)
     assert stalled == "dataset"
 
 

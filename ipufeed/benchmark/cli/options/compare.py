@@ -6,10 +6,11 @@ import argparse
 import re
 
 from ipufeed.benchmark.comparing.allowed_loss import parse_allowed_loss
+from ipufeed.benchmark.comparing.verdicts import CANNOT_TELL, HELD, SLOWER
 from ipufeed.exit_codes import FOUND_BAD, OK, UNDECIDED
 
 # By the verdict of a gate.
-CODES = {"held": OK, "slower": FOUND_BAD, "cannot tell": UNDECIDED}
+CODES = {HELD: OK, SLOWER: FOUND_BAD, CANNOT_TELL: UNDECIDED}
 
 EXIT_CODES = """\
   1    --fail-if-slower: surely slower than allowed; 3: cannot tell"""

@@ -1,5 +1,5 @@
-// Names of the calls that compiled programs make: xla/lowering puts them in, the files
-// of this folder answer.
+// Names of the calls that compiled programs make: xla/lowering emits them, the files of
+// this folder implement them.
 #pragma once
 
 namespace ipufeed {
@@ -11,8 +11,8 @@ inline constexpr char kClock[] = "ipufeed_clock";
 inline constexpr char kStep[] = "ipufeed_step";
 
 // replica_calls.cc
-// The calls of a compiled program for collectives: the first is of all replicas,
-// and so, if there are several processes, of all of theirs.
+// The calls of a compiled program for collectives: of all replicas, those of the other
+// processes included, and of a group of this process's replicas.
 inline constexpr char kCollectiveOfAll[] = "ipufeed_collective_of_all";
 inline constexpr char kCollectiveOfGroup[] = "ipufeed_collective_of_group";
 inline constexpr char kIndex[] = "ipufeed_replication_index";

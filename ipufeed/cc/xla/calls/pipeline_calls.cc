@@ -113,7 +113,7 @@ struct Call {
   Numbers result_counts;
   Numbers capacities;  // of the rings
   Numbers credits;
-  // Of each ring source and target, one behind the other; with a comma between.
+  // Of each ring source and target, one after the other, with a comma between.
   std::string_view ring_stages;
   Numbers ring_ipus;
   std::int64_t devices;

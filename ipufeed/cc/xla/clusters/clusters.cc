@@ -27,7 +27,7 @@ std::atomic<bool> compiles{true};
 // A group of more edges than this is left where it is.
 constexpr std::size_t kMostEdges = 100'000;
 
-// tf.group puts a NoOp between ops, which may be on the host: an op behind it waits
+// tf.group puts a NoOp between ops, which may be on the host: an op after it waits
 // for the ops themselves.
 void go_around_groups(const GraphOptimizationPassOptions& options, Graph* graph) {
   for (Node* node : graph->op_nodes()) {

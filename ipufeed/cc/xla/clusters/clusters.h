@@ -40,7 +40,7 @@ absl::Status inline_calls(const tensorflow::GraphOptimizationPassOptions& option
 // Keeps TensorFlow's Grappler from inlining the functions of all other graphs with an
 // IPU: it then places the graph again by the kernels for the name IPU, of
 // which most operations have none, and the rest, with the variables, goes to the CPU.
-// The mark is removed behind Grappler.
+// The mark is removed after Grappler.
 absl::Status keep_calls(const tensorflow::GraphOptimizationPassOptions& options);
 absl::Status release_calls(const tensorflow::GraphOptimizationPassOptions& options);
 

@@ -64,7 +64,7 @@ absl::Status order_collectives(const GraphOptimizationPassOptions& options) {
   absl::c_sort(left, [](const NumberedProgram& one, const NumberedProgram& other) {
     return one.number < other.number;
   });
-  // By number, but behind what a program needs: an edge against the graph's own order
+  // By number, but after what a program needs: an edge against the graph's own order
   // would be a circle.
   Node* last = nullptr;
   while (!left.empty()) {

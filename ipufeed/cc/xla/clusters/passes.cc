@@ -253,7 +253,7 @@ REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 0, Releas
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 5, KeepControlFlow);
 // Behind it: the body of a loop that was lowered may have calls.
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 11, InlineCalls);
-// Before and after TensorFlow's EncapsulateSubgraphsPass, in phase 50, and behind its
+// Before and after TensorFlow's EncapsulateSubgraphsPass, in phase 50, and after its
 // own marks, which end in phase 45.
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 48,
                       MarkClusters);

@@ -34,7 +34,7 @@ bool may_fail(const HloInstruction& each) {
       });
 }
 
-// All instructions that are before (or behind) those of `found`, and these.
+// All instructions that are before (or after) those of `found`, and these.
 template <class Next>
 void close_over(Set* found, const Next& next) {
   std::vector<const HloInstruction*> open(found->begin(), found->end());

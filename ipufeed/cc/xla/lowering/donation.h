@@ -4,7 +4,7 @@
 // A program that takes or gives elements can end half-way (its dataset ends, it is
 // stopped), and its variables must then be as they were. So it may write to the memory
 // of a variable only when nothing is left that can fail. This pass finds the new values
-// that can be computed then, and orders them behind the program's last call:
+// that can be computed then, and orders them after the program's last call:
 //
 //   call -> call -> last call --token--+
 //   readers of the old value --order---+--> new value, in the memory of the old one

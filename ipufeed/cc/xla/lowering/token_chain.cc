@@ -44,7 +44,7 @@ bool is_tuple_proto(const ShapeProto& shape) {
   return shape.element_type() == xla::TUPLE;
 }
 
-// With a token behind it: a tuple has one element more, another value becomes the first
+// With a token after it: a tuple has one element more, another value becomes the first
 // of two.
 ShapeProto with_token(const ShapeProto& shape) {
   ShapeProto both;
