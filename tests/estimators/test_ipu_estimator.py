@@ -99,7 +99,7 @@ def of(ipus):
     return config
 
 
-@pytest.mark.parametrize("iterations", [1, 4])
+@pytest.mark.parametrize("iterations", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_training_evaluation_and_prediction_equal_numpy(tmp_path, iterations, behavior):
     estimator = made(tmp_path, iterations)
     weights, _ = trained(12)

@@ -91,6 +91,7 @@ def test_a_file_of_stock_keras_has_no_options(tmp_path):
     assert model.__dict__["_ipufeed"].accumulation is None
 
 
+@pytest.mark.long
 def test_stages_are_saved_with_the_model(tmp_path, caplog):
     """Those of a Sequential, and of scopes; options that are not saved are named."""
     models.configure(2)

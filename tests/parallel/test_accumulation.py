@@ -117,6 +117,7 @@ def test_the_step_counts_updates(style):
     assert style.read(step) == UPDATES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", styles.TWO, ids=", ".join, indirect=True)
 @pytest.mark.parametrize("inner", INNER)
 def test_an_optimizer_may_be_made_in_the_body_of_the_loop(style, inner):
@@ -146,6 +147,7 @@ def test_an_optimizer_may_be_made_in_the_body_of_the_loop(style, inner):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", [("function", "xla")], indirect=True)
 @pytest.mark.parametrize("inner", INNER)
 def test_a_program_may_create_its_variables_in_its_first_call(style, inner):

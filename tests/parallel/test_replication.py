@@ -242,7 +242,7 @@ def train(ipus, batch, updates, wrap, style="function"):
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("replicas", [2, 4])
+@pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_replicas_train_as_one_with_all_their_batches(style, replicas):
     """The same weights on each, and those of one with R times the batch."""
     one, _ = train(1, 8, 4, lambda opt: opt, style)

@@ -179,6 +179,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("optimizer", "weights"),
