@@ -135,6 +135,20 @@ def link(path, target):
     path.symlink_to(target)
 
 
+def empty_if_moved(folder):
+    """Deletes a build of another place: CMake refuses one that was moved or copied."""
+    cache = folder / "CMakeCache.txt"
+    if not cache.exists():
+        return
+    lines = cache.read_text(errors="replace").splitlines()
+    places = {
+        "CMAKE_HOME_DIRECTORY:INTERNAL": SOURCES.resolve(),
+        "CMAKE_CACHEFILE_DIR:INTERNAL": folder,
+    }
+    if not all(f"{name}={place}" in lines for name, place in places.items()):
+        shutil.rmtree(folder)
+
+
 def run(*command):
     done = subprocess.run(command, check=False)
     if done.returncode != 0:
@@ -156,6 +170,7 @@ class BuildNative(build_ext):
         # An editable install gets a new build_temp each time, and would compile all.
         temporary = "build/editable" if self.editable_mode else self.build_temp
         folder = (Path(temporary) / (sanitizer or "release")).resolve()
+        empty_if_moved(folder)
         folder.mkdir(parents=True, exist_ok=True)
         # pip builds against a TensorFlow in another folder each time.
         link(folder / "tensorflow", tensorflow)

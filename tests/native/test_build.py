@@ -93,6 +93,28 @@ def test_a_missing_tool_is_named_with_the_remedy(monkeypatch):
         build_script["find_tool"]("no-such-tool")
 
 
+@pytest.mark.parametrize("moved", ["CMAKE_HOME_DIRECTORY", "CMAKE_CACHEFILE_DIR", None])
+def test_the_build_of_a_checkout_that_was_moved_is_made_again(
+    tmp_path, monkeypatch, moved
+):
+    """CMake would refuse it; one of the same place stays."""
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    monkeypatch.chdir(ROOT)
+    build_script = runpy.run_path(str(ROOT / "setup.py"))
+    places = {
+        "CMAKE_HOME_DIRECTORY": ROOT / "ipufeed/cc",
+        "CMAKE_CACHEFILE_DIR": tmp_path,
+    }
+    if moved:
+        places[moved] = "/elsewhere"
+    cache = tmp_path / "CMakeCache.txt"
+    cache.write_text("".join(f"{k}:INTERNAL={v}\n" for k, v in places.items()))
+
+    build_script["empty_if_moved"](tmp_path)
+
+    assert cache.exists() == (moved is None)
+
+
 # Writes what g++ would write for our sources, and notes its arguments; CMake's
 # own questions go to g++.
 FAKE_COMPILER = """#!{python}
