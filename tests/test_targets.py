@@ -1,9 +1,11 @@
 """What the targets report: each measured as often as planned, and misses by how much."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.targets import __main__ as targets
-from benchmarks.targets import claims, row
+from benchmarks.targets import claims, row, speed
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.benchmark.test_stages" name="test_slow[map]" time="1"/>
@@ -125,3 +127,34 @@ def test_the_values_of_both_rounds_count():
     assert both.held is False
     assert targets.missed_by(both) == pytest.approx(5.25)
     assert not targets.missed_twofold(both)
+
+
+@pytest.mark.parametrize(
+    ("unit", "seconds", "missed"),
+    [
+        ("us", [0.04], True),
+        ("us", [0.01, 0.02], True),
+        ("us", [0.04, 0.12], False),
+        ("us", [0.12, 0.04], False),
+        ("x", [0.12], True),
+        ("% of a core", [0.12], True),
+    ],
+    ids=["quick", "quicker", "slow after", "slow before", "ratio", "rate"],
+)
+def test_a_slow_machine_lends_its_factor_to_times_alone(unit, seconds, missed):
+    """What missed fivefold is a gross fault on a machine of the usual speed."""
+    rows = [row("wake-up", "at most", 1.0, unit, [5.0])]
+
+    (found,) = speed.with_slack(rows, speed.slowness(seconds))
+
+    assert targets.missed_twofold(found) is missed
+    assert found.held is False
+
+
+def test_a_row_keeps_a_slack_that_is_larger():
+    """A module knows better by how much its own floor has grown."""
+    known = replace(row("ring", "at most", 6.0, "ns", [50.0]), slack=4.5)
+
+    (found,) = speed.with_slack([known], 3.0)
+
+    assert found.slack == 4.5

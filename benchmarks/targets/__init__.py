@@ -26,7 +26,7 @@ class Row:
         values: One per repeat, or per resampling of the repeats.
         repeats: Repeats that the values come from.
         slack: By which factor the machine is slower now, at what the row is made of, than
-            it was when the bound was set; for `--quick`, which fails on less.
+            it was when the bound was set; `--quick` fails only beyond it (speed.py).
     """
 
     what: str
