@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 LIBRARY = "libipufeed.so"
 BUILD_INFO = b"ipufeed-build-info:"
 REBUILD = "Run `pip install .` in the project's root to build it."
-# An op of the library: registered in TensorFlow once any copy of the library is loaded.
-AN_OP = "IpufeedMeasureDataset"
 EXIT_GRACE_NS = 1_000_000_000
 # How long the exit waits for daemon threads that trace, compile or run a function.
 FUNCTION_GRACE_S = 5.0
@@ -327,24 +325,27 @@ def check_version(built: str, installed: str) -> None:
 
 
 def _check_loaded_once(path: Path) -> None:
-    """Refuses a second copy: registering its ops again aborts the process."""
-    from tensorflow.python.framework import op_def_registry
+    """Refuses a second copy: registering its ops again aborts the process.
 
-    if op_def_registry.get(AN_OP) is None:
-        return
-    loaded = _loaded_libraries()
-    if loaded != {str(path)}:
+    TensorFlow's registry of ops would tell as well. Its first lookup takes 20 ms: it
+    registers all ops of TensorFlow, which loading the library then does again.
+    """
+    others = _loaded_libraries() - {str(path)}
+    if others:
         raise LibraryLoadedTwiceError(
             f"this process has loaded ipufeed's native library from "
-            f"{', '.join(sorted(loaded)) or 'elsewhere'} and cannot load {path} as well. "
+            f"{', '.join(sorted(others))} and cannot load {path} as well. "
             "Start a new process, with one ipufeed on sys.path."
         )
 
 
 def _loaded_libraries() -> set[str]:
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    paths = {line.split(maxsplit=5)[-1] for line in maps if "/" in line}
-    return {path for path in paths if path.endswith("/" + LIBRARY)}
+    """Returns the paths of the library's copies; of one since deleted, with that word."""
+    maps = Path("/proc/self/maps").read_bytes()
+    if LIBRARY.encode() not in maps:
+        return set()
+    copies = re.compile(rf"/.*/{re.escape(LIBRARY)}(?: \(deleted\))?$", re.MULTILINE)
+    return set(copies.findall(maps.decode(errors="replace")))
 
 
 def _check_not_started() -> None:

@@ -23,7 +23,7 @@ import json
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from ipufeed.device.config.metadata import (
     AttributeMetadata,
@@ -37,6 +37,7 @@ from ipufeed.errors import ConfigAttributeError, ConfigError
 
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound="Category")
+_Declared: TypeAlias = "tuple[dict[str, Declaration], dict[str, type[Category]]]"
 
 
 class _Restoring(Generic[_T]):
@@ -68,31 +69,24 @@ class Category:
     Threads: not safe; a tree belongs to the thread that builds it.
     """
 
-    _declarations: ClassVar[dict[str, Declaration]] = {}
-    _branches: ClassVar[dict[str, type[Category]]] = {}
+    _defaults: ClassVar[dict[str, Any]] = {}  # of the class's own attributes
+    _cached: ClassVar[_Declared] = ({}, {})
     _prefix: str
     _root: type[Category]
 
     def __init_subclass__(cls) -> None:
-        cls._declarations = dict(cls._declarations)
-        cls._branches = dict(cls._branches)
-        for name, hint in typing.get_type_hints(cls, include_extras=True).items():
-            if name.startswith("_") or name not in cls.__annotations__:
-                continue
-            if isinstance(hint, type) and issubclass(hint, Category):
-                cls._branches[name] = hint
-                continue
-            wanted, *extras = (
-                typing.get_args(hint)
-                if typing.get_origin(hint) is typing.Annotated
-                else (hint,)
-            )
-            # Options may be of any type; `dict` is sufficient in an error message.
-            wanted = dict if typing.get_origin(wanted) is dict else wanted
-            mark = next((each for each in extras if isinstance(each, Deprecated)), None)
-            cls._declarations[name] = Declaration(wanted, getattr(cls, name), mark)
-            # An instance has the value; the class's would hide a missing one.
+        # An instance has the value; the class's would hide a missing one.
+        cls._defaults = {name: vars(cls)[name] for name in _own(cls) & vars(cls).keys()}
+        for name in cls._defaults:
             delattr(cls, name)
+
+    @property
+    def _declarations(self) -> dict[str, Declaration]:
+        return _declared(type(self))[0]
+
+    @property
+    def _branches(self) -> dict[str, type[Category]]:
+        return _declared(type(self))[1]
 
     def __init__(self) -> None:
         self._fill("", type(self))
@@ -287,6 +281,47 @@ class Category:
         )
 
 
+def _own(category: type[Category]) -> set[str]:
+    """Returns the names that a category declares itself, not one of its bases."""
+    own = vars(category).get("__annotations__", {})
+    return {name for name in own if not name.startswith("_")}
+
+
+def _declared(category: type[Category]) -> _Declared:
+    """Returns the attributes and the branches of a category, with those of its bases.
+
+    They are read from the class at the first use: `import ipufeed` needs no types.
+    """
+    if "_cached" not in vars(category):
+        category._cached = _read(category)
+    return category._cached
+
+
+def _read(category: type[Category]) -> _Declared:
+    """Evaluates the types of a category's attributes."""
+    (base,) = category.__bases__
+    inherited, inner = _declared(base)
+    declarations, branches = inherited.copy(), inner.copy()
+    hints = typing.get_type_hints(category, include_extras=True)
+    own = _own(category)
+    for name, hint in hints.items():
+        if name not in own:
+            continue
+        if isinstance(hint, type) and issubclass(hint, Category):
+            branches[name] = hint
+            continue
+        wanted, *extras = (
+            typing.get_args(hint)
+            if typing.get_origin(hint) is typing.Annotated
+            else (hint,)
+        )
+        # Options may be of any type; `dict` is sufficient in an error message.
+        wanted = dict if typing.get_origin(wanted) is dict else wanted
+        mark = next((each for each in extras if isinstance(each, Deprecated)), None)
+        declarations[name] = Declaration(wanted, category._defaults[name], mark)
+    return declarations, branches
+
+
 def _shown(value: Any) -> str:
     """Returns a value as text: members as Class.MEMBER."""
     return str(value) if isinstance(value, Enum) else repr(value)
@@ -307,9 +342,10 @@ def _as_json(value: Any) -> Any:
 
 def _names(category: type[Category], prefix: str = "") -> Iterator[tuple[str, bool]]:
     """Yields the full name of every attribute below, and whether it is deprecated."""
-    for name, declaration in category._declarations.items():
+    declarations, branches = _declared(category)
+    for name, declaration in declarations.items():
         yield prefix + name, declaration.deprecated is not None
-    for name, branch in category._branches.items():
+    for name, branch in branches.items():
         yield f"{prefix}{name}", False
         yield from _names(branch, f"{prefix}{name}.")
 
