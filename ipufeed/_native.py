@@ -327,7 +327,7 @@ def check_version(built: str, installed: str) -> None:
 def _check_loaded_once(path: Path) -> None:
     """Refuses a second copy: registering its ops again aborts the process.
 
-    TensorFlow's registry of ops would tell as well. Its first lookup takes 20 ms: it
+    TensorFlow's registry of ops shows that as well. Its first lookup takes 20 ms: it
     registers all ops of TensorFlow, which loading the library then does again.
     """
     others = _loaded_libraries() - {str(path)}
