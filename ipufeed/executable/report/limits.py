@@ -11,14 +11,16 @@ Source: the memory of a tile is from Graphcore's hardware overview.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system import system
-from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.program.engine_options import fails_out_of_memory
 from ipufeed.executable.program.events import Lowered
-from ipufeed.executable.report import memory
 from ipufeed.executable.report.ipu_model import IpuModel
+
+if TYPE_CHECKING:
+    from ipufeed.executable.report.memory import Memory
 
 TILE_BYTES = {"ipu1": 256 * 1024, "ipu2": 624 * 1024, "ipu21": 624 * 1024}
 
@@ -47,7 +49,7 @@ class Limits:
         """Memory of all tiles of these IPUs."""
         return self.ipus * self.model.memory_bytes
 
-    def needed(self, found: memory.Memory) -> int:
+    def needed(self, found: Memory) -> int:
         """Returns the bytes that a program needs of it: its peak, and code that counts."""
         code = found.by_purpose["code"] if self.counts_code else 0
         return found.peak_bytes + code
@@ -84,6 +86,10 @@ def check(limits: Limits, name: str, executable: bytes) -> None:
     """
     if not executable or not (limits.is_model or limits.fails):
         return
+    # Here, since most programs are not checked: see write.py.
+    from ipufeed.executable.hlo.compiled_code import CompiledCode
+    from ipufeed.executable.report import memory
+
     found = memory.memory_of(CompiledCode.parse(executable), (), frozenset())
     code = found.by_purpose["code"] if limits.counts_code else 0
     needed = limits.needed(found)

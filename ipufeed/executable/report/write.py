@@ -26,14 +26,13 @@ from pathlib import Path
 from ipufeed import _version
 from ipufeed.device.log import LOGGER
 from ipufeed.device.system import system
-from ipufeed.executable.hlo.compiled_code import CompiledCode
 from ipufeed.executable.program.context import cpu_fields
 from ipufeed.executable.program.engine_options import report_options
 from ipufeed.executable.program.events import Figures, Lowered
 from ipufeed.executable.program.file_format import JsonObject
 from ipufeed.executable.program.names import variables_of
 from ipufeed.executable.program.program import Program
-from ipufeed.executable.report import dump, graph_svg, limits, profile
+from ipufeed.executable.report import dump, limits
 from ipufeed.process_state import STATE
 from ipufeed.render.files import write_whole
 
@@ -119,6 +118,11 @@ def _write_report(
         OSError: A file cannot be written.
         ValueError: The executable cannot be read.
     """
+    # Most programs have no report, and these modules are half of what the start of the
+    # first program would import.
+    from ipufeed.executable.hlo.compiled_code import CompiledCode
+    from ipufeed.executable.report import graph_svg, profile
+
     assert request.folder is not None
     code = CompiledCode.parse(executable)
     now = datetime.datetime.now(datetime.timezone.utc)
