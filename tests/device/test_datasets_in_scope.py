@@ -175,3 +175,22 @@ def test_a_function_may_use_a_tensor_of_an_ipu():
     IPUStrategy().run(program)
 
     assert outfeed.dequeue().numpy().tolist() == [3, 6, 9]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_function_in_a_graph_is_the_hosts(scope):
+    """Also in a strategy's scope, whose device TensorFlow gives to functions inside it."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with scope():
+            dataset = tf.data.Dataset.range(1, 4)
+            dataset = dataset.map(lambda x: tf.cast(2 * x, tf.float32))
+            dataset = dataset.filter(lambda x: x > 2.0)
+            infeed = ipu.IPUInfeedQueue(dataset)
+
+            def program():
+                return ipu.loops.repeat(2, lambda x, y: x + y, [0.0], infeed)
+
+            total = ipu.ipu_compiler.compile(program)
+        session.run(infeed.initializer)
+
+        assert session.run(total) == [10.0]

@@ -48,8 +48,8 @@ class MultiReplicaDistributionConfig(Category):
 
     Attributes:
         process_count: The number of processes, in [0, 2**31). Default: 0, not distributed.
-        process_index: The index of this process, in [0, process_count). Default: 0, the
-            only one without a count.
+        process_index: The index of this process, in [0, process_count); not used without
+            a count. Default: 0.
     """
 
     process_count: int = 0

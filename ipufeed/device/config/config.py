@@ -128,8 +128,7 @@ class IPUConfig(Category):
             use_ipu_model: Check for the IPU Model instead of hardware. Default: False.
 
         Raises:
-            ConfigError: The selections of IPUs exclude each other, or there is a
-                `process_index` without a `process_count`.
+            ConfigError: The selections of IPUs exclude each other.
             ValueError: A number is out of range, or a required one is missing.
             TypeError: An item of a list, or an option of one of Poplar's libraries, is of
                 a wrong type.
@@ -263,11 +262,6 @@ def _check_replicas(config: IPUConfig, use_ipu_model: bool) -> None:
     if count and use_ipu_model:
         raise ConfigError(
             "Multi-replica distribution is not supported on the IPU model."
-        )
-    if index and not count:
-        raise ConfigError(
-            f"{name}.process_index is {index} and {name}.process_count is 0, which means "
-            "one process: set the number of processes, too, or leave out the index."
         )
     if count and index >= count:
         raise ValueError(

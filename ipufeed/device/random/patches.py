@@ -108,7 +108,10 @@ def _noting(
 def _for_host(method: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(method)
     def trace(*arguments: Any, **keywords: Any) -> None:
-        with random_ops.on_host():
+        # In a version 1 graph a function has the device of a strategy's scope around it.
+        inherits = not tf.executing_eagerly() and random_ops.on_ipu()
+        place = tf.device(None) if inherits else contextlib.nullcontext()
+        with place, random_ops.on_host():
             method(*arguments, **keywords)
 
     return trace

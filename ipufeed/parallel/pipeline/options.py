@@ -98,7 +98,8 @@ class OptimizerFunctionOutput:
             GradientCaptureTape as `tape` does the same. Default: None.
         captured_gradient_outfeed: An IPUOutfeedQueue that gets them, as a dict from tag to
             gradient: accumulated, once in each execution; or of each mini-batch, without
-            `gradient_accumulation_for_captured_grads`. It needs no context. Default: None.
+            `gradient_accumulation_for_captured_grads`. It needs a
+            `gradient_capture_context`, or a GradientCaptureTape as `tape`. Default: None.
 
     If `opt.apply_gradients` has a parameter `captured_grads`, it gets the same dict by that
     name; without accumulation that of the last mini-batch.
@@ -107,7 +108,8 @@ class OptimizerFunctionOutput:
 
     Raises:
         TypeError: An argument has another type.
-        ValueError: Arguments exclude each other; the optimizer accumulates gradients.
+        ValueError: Arguments exclude each other, or one needs another; the optimizer
+            accumulates gradients.
 
     Source: Graphcore's class of this name.
     """
@@ -126,7 +128,6 @@ class OptimizerFunctionOutput:
         captured_gradient_outfeed: IPUOutfeedQueue | None = None,
     ) -> None:
         self._values: dict[str, Any] = {}
-        self._own_context: GradientCaptureContext | None = None
         self.opt = opt
         self.loss = loss
         self.compute_gradients_args = compute_gradients_args or ()
@@ -148,12 +149,8 @@ class OptimizerFunctionOutput:
         """The context that gets captured gradients; None if none are captured."""
         if isinstance(self.tape, GradientCaptureTape):
             return self.tape.context
-        if self.gradient_capture_context is not None:
-            return self.gradient_capture_context
-        if self.captured_gradient_outfeed is None:
-            return None
-        self._own_context = self._own_context or GradientCaptureContext()
-        return self._own_context
+        context: GradientCaptureContext | None = self.gradient_capture_context
+        return context
 
     def _has(self, name: str) -> bool:
         return self._values.get(name) not in (None, (), [])
@@ -222,6 +219,12 @@ def _check_together(output: OptimizerFunctionOutput, name: str) -> None:
             name,
             "may not be used when OptimizerFunctionOutput.gradient_capture_context is "
             "nonempty.",
+        )
+    if name == "captured_gradient_outfeed" and output.captures is None:
+        output._refuse(
+            name,
+            "needs a gradient_capture_context, such as GradientCaptureContext(), or a "
+            "GradientCaptureTape as the tape: they get the gradients.",
         )
 
 

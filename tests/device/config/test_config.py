@@ -330,16 +330,18 @@ def test_stochastic_rounding_takes_the_bool_that_it_once_was():
     assert config.floating_point_behaviour.esr is StochasticRoundingBehaviour.ON
 
 
-def test_a_process_index_needs_a_process_count():
-    """The error names both."""
+def test_a_process_index_is_checked_against_a_process_count():
+    """Without a count, which means one process, any index is accepted."""
     config = IPUConfig()
     distribution = config.experimental.multi_replica_distribution
-    distribution.process_index = 1
+    distribution.process_index = 2
+    config.validate()
+    distribution.process_count = 2
 
     name = r"experimental\.multi_replica_distribution\.process"
-    with pytest.raises(ConfigError, match=f"^{name}_index is 1 and {name}_count is 0"):
+    with pytest.raises(ValueError, match=rf"^{name}_index must be .* got 2 of 2\.$"):
         config.validate()
-    distribution.process_count = 2
+    distribution.process_count = 3
     config.validate()
 
 

@@ -115,7 +115,10 @@ def assert_close(found, wanted):
 def captured_by(queue):
     """An optimizer_function whose gradients a queue gets."""
     return lambda loss, _: OptimizerFunctionOutput(
-        v1.train.GradientDescentOptimizer(RATE), loss, captured_gradient_outfeed=queue
+        v1.train.GradientDescentOptimizer(RATE),
+        loss,
+        gradient_capture_context=GradientCaptureContext(),
+        captured_gradient_outfeed=queue,
     )
 
 
@@ -254,7 +257,10 @@ def test_copies_of_a_pipeline_give_what_each_has_captured(style):
 
 def test_a_queue_without_a_marked_tensor_is_refused():
     """It would never get anything."""
-    arguments = {"captured_gradient_outfeed": IPUOutfeedQueue()}
+    arguments = {
+        "gradient_capture_context": GradientCaptureContext(),
+        "captured_gradient_outfeed": IPUOutfeedQueue(),
+    }
     with tf.Graph().as_default(), building(traced=False):
         weight = v1.get_variable("w", [2], use_resource=True)
 

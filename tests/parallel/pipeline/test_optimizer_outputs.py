@@ -19,7 +19,7 @@ from ipufeed.parallel.pipeline.options import (
     OptimizerFunctionOutput,
 )
 from ipufeed.parallel.pipeline.pipeline import pipeline
-from ipufeed.queues import IPUInfeedQueue
+from ipufeed.queues import IPUInfeedQueue, IPUOutfeedQueue
 
 KERAS = {"opt": lambda: tf.keras.optimizers.SGD(0.1)}
 
@@ -58,6 +58,16 @@ OUTPUTS = {
         V1 | {"captured_gradient_outfeed": int},
         TypeError,
         "captured_gradient_outfeed must be an instance of IPUOutfeedQueue, got int",
+    ),
+    "a queue for captured gradients without a context": (
+        V1 | {"captured_gradient_outfeed": IPUOutfeedQueue},
+        ValueError,
+        "captured_gradient_outfeed needs a gradient_capture_context",
+    ),
+    "a queue for captured gradients with a tape that captures none": (
+        KERAS | {"tape": tf.GradientTape, "captured_gradient_outfeed": IPUOutfeedQueue},
+        ValueError,
+        "or a GradientCaptureTape as the tape",
     ),
     "a context of captured gradients that is none": (
         V1 | {"gradient_capture_context": object},
