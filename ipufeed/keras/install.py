@@ -82,6 +82,7 @@ def _change_imported_keras3() -> None:
     adapting.adapt_keras3()
     keras3.restore_options(_restoring(keras3.KIT))
     files.keep_options_of_keras3(_options_of, _restoring(keras3.KIT))
+    files.save_without_the_scope()
     for name in ("add", "pop"):
         stock = getattr(keras.Sequential, name)
         replace(keras.Sequential, name, _changing_layers(stock))

@@ -1,6 +1,7 @@
 """Keeps the IPU options of models in HDF5 files, and those of tf_keras in SavedModels.
 
-Both formats have the model's metadata, in which Keras ignores unknown names.
+Both formats have the model's metadata, in which Keras ignores unknown names. Also saves
+models of Keras 3 without creating variables in the scope of a strategy.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +32,27 @@ def keep_options_of_keras3(options: Options, restore: Restore) -> None:
 
     _add_metadata(saving_utils, options)
     _restore_from_h5(legacy_h5_format, restore)
+
+
+def save_without_the_scope() -> None:
+    """Makes Keras 3 build what it compares objects with outside of a strategy's scope.
+
+    Of an object it saves the attributes that an empty one of its kind does not have. Those
+    of an empty optimizer include variables, which several processes create together: one
+    of them that saved a model alone came to a broadcast that the others did not.
+    """
+    from keras.src.saving import saving_lib
+
+    stock = saving_lib.get_attr_skipset
+
+    @functools.cache
+    def get_attr_skipset(kind: str) -> set[str]:
+        # A new thread is in no scope.
+        with ThreadPoolExecutor(1) as thread:
+            found: set[str] = thread.submit(stock, kind).result()
+        return found
+
+    replace(saving_lib, "get_attr_skipset", get_attr_skipset)
 
 
 def keep_options_of_tf_keras(options: Options, restore: Restore) -> None:
