@@ -10,6 +10,7 @@ an undefined symbol or aborts.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -58,6 +59,8 @@ def load() -> ModuleType:
     """
     path = find_library()
     info = build_info(path)
+    if "tensorflow" not in sys.modules:
+        import_triton()
     import tensorflow as tf
 
     check_version(info["tensorflow"], tf.__version__)
@@ -74,6 +77,18 @@ def load() -> ModuleType:
     )
     atexit.register(_stop_all)
     return ops
+
+
+def import_triton(is_expected: bool = False) -> None:
+    """Imports triton, torch's compiler, which crashes the process behind TensorFlow.
+
+    Args:
+        is_expected: Whether also if torch has not been imported yet. Without torch, and
+            where triton is not installed, it does nothing.
+    """
+    if is_expected or "torch" in sys.modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("triton")
 
 
 class _Ops(ModuleType):

@@ -132,11 +132,10 @@ CHANGES = {
         "accepts the end of a generator that no element was requested from",
         *("tf_patches.generator_state", "tests/queues/test_generator_state.py"),
     ),
-    "tensorflow.python.data.ops.structured_function.StructuredFunctionWrapper.__init__": (
-        Change(
-            "traces functions of datasets for the host, in an IPU's scope too",
-            *(_SEEDS, "tests/device/test_seeds.py"),
-        )
+    "tensorflow.python.data.ops.structured_function."
+    "StructuredFunctionWrapper.__init__": Change(
+        "traces functions of datasets for the host, in an IPU's scope too",
+        *(_SEEDS, "tests/device/test_seeds.py"),
     ),
     "tensorflow.python.eager.polymorphic_function.function_context."
     "make_function_context": Change(

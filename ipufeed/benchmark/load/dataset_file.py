@@ -24,7 +24,7 @@ from typing import TypeGuard
 from ipufeed.benchmark.load.set_values import value_for
 from ipufeed.benchmark.loaders.stages import listen
 from ipufeed.errors import DatasetFileError
-from ipufeed.sources.loaders.kinds import Remade, is_known, kind_of, why_not
+from ipufeed.sources.loaders import kinds
 
 # A tf.data.Dataset, or a loader of another framework.
 Source = object
@@ -163,7 +163,7 @@ def find_dataset(
         factories = {
             key: found[key]
             for key in (*FACTORY_NAMES, *LOADER_NAMES, "dataset")
-            if _is_callable(found.get(key)) and kind_of(found[key]) is None
+            if _is_callable(found.get(key)) and kinds.kind_of(found[key]) is None
         }
     if name is None and not datasets and not factories:
         # Of another type, which is refused below.
@@ -182,7 +182,7 @@ def find_dataset(
         known = _likeliest(name, [*datasets, *(f"{key}()" for key in functions)])
         raise DatasetFileError(f"{file} defines no `{name}`. Found: {known}.")
     chosen = found[name]
-    if isinstance(chosen, tf.data.Dataset) or kind_of(chosen) is not None:
+    if isinstance(chosen, tf.data.Dataset) or kinds.kind_of(chosen) is not None:
         if texts:
             what = "dataset" if isinstance(chosen, tf.data.Dataset) else "loader"
             raise DatasetFileError(
@@ -207,14 +207,16 @@ def _loaders_of(found: dict[str, object]) -> dict[str, object]:
     """
     for names in (LOADER_NAMES, ("dataset",)):
         named = {
-            key: found[key] for key in names if kind_of(found.get(key)) is not None
+            key: found[key]
+            for key in names
+            if kinds.kind_of(found.get(key)) is not None
         }
         if named:
             return named
     return {
         key: value
         for key, value in found.items()
-        if not key.startswith("_") and is_known(value)
+        if not key.startswith("_") and kinds.is_known(value)
     }
 
 
@@ -348,10 +350,10 @@ def call_factory(
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
     ]
     make = functools.partial(factory, *positional, **given)
-    dataset = make()
-    kind = None if isinstance(dataset, tf.data.Dataset) else kind_of(dataset)
+    dataset = kinds.as_loader(make())
+    kind = None if isinstance(dataset, tf.data.Dataset) else kinds.kind_of(dataset)
     if kind is not None and not kind.passes:
-        return Remade(make, dataset)
+        return kinds.Remade(make, dataset)
     if not isinstance(dataset, tf.data.Dataset) and kind is None:
         raise DatasetFileError(
             f"{name}() in {file} must return a tf.data.Dataset or a loader that can be "
@@ -377,7 +379,7 @@ def _advice_for(value: object) -> str:
     if inspect.iscoroutine(value):
         value.close()  # or Python warns later that it was never awaited
         return " Make it a plain function, without `async`."
-    reason = why_not(value)
+    reason = kinds.why_not(value)
     if reason is not None:
         return f" {reason}"
     if isinstance(value, (tf.data.Iterator, tf.data.NumpyIterator)):
@@ -388,8 +390,6 @@ def _advice_for(value: object) -> str:
         )
     if isinstance(value, (list, tuple, dict)) or hasattr(value, "__array__"):
         return " Make one of it with tf.data.Dataset.from_tensor_slices."
-    if hasattr(type(value), "__aiter__"):
-        return " It is asynchronous: return what a `for` loop without `async` reads."
     if hasattr(type(value), "__enter__"):
         return " Enter this context manager in the file, and return what it gives."
     if isinstance(value, type):

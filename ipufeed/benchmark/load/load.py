@@ -45,7 +45,7 @@ def load_dataset(
             "file that defines a dataset, or none for the built-in one."
         )
     try:
-        with native_import.loads_native():
+        with native_import.loads_native(path):
             module = dataset_file.run_file(path)
         _pickle_by_value(module)
         dataset, found = dataset_file.find_dataset(

@@ -6,6 +6,7 @@
     (50 steps, 8, 16), batch_size=8                     8, as pad_sequence() pads
     a table of one row, its columns lists of 8          8, as Hugging Face batches
     [8 images], made by aggregate(8) of SPDL            8
+    [8 dicts of the same keys]                          8, but 2 of them are columns
     a batch of 8 graphs of PyG                          8
 
 Only a loader that states its batch size, or collects samples in lists, decides between a
@@ -70,6 +71,7 @@ class Rows:
         self._batches = batches
         self._in_lists = in_lists
         self._collects = collects
+        self._looks = True  # at the first element, for a list of samples
         self._path: Path | None = None
         self._axis = 0  # 1: times come before samples
         self._of_lists = self._of_items = False
@@ -77,7 +79,7 @@ class Rows:
     @property
     def searches(self) -> bool:
         """Whether the dimension that all leaves have does not decide."""
-        known = self._in_lists or self._collects
+        known = self._in_lists or self._collects or self._looks
         return known or self._size is not None or self._path is not None
 
     @property
@@ -104,6 +106,9 @@ class Rows:
             leading: The leading dimension that all of its leaves have; None if they
                 differ.
         """
+        if self._looks:
+            self._looks = False
+            self._collects |= self._size is None and _are_samples(element)
         if self._size is not None:  # the first element
             size, self._size = self._size, None
             if leading != size:
@@ -128,6 +133,18 @@ class Rows:
         if leading is not None:
             return leading
         return _agreed(columns_of(element, self._batches), self._batches)
+
+
+def _are_samples(element: Element) -> bool:
+    """Whether an element is a list of samples: dicts with the same keys.
+
+    Two of them may also be two views of one batch, as of contrastive learning.
+    """
+    if type(element) is not list or len(element) < 3:
+        return False
+    if not all(type(each) is dict for each in element):
+        return False
+    return len({frozenset(each) for each in element[:MOST_COMPARED]}) == 1
 
 
 def _agreed(columns: list[Column], batches: bool) -> int | None:
@@ -178,7 +195,9 @@ def _column(part: Element, batches: bool) -> list[Column]:
     if len(part) > MOST_COMPARED or all(type(each) in SCALARS for each in part):
         return [[len(part)]]
     inner = _agreed(columns_of(part, batches), batches)
-    return [[len(part)] if inner is None else [inner, len(part)]]
+    # Parts of several classes are the fields of one sample.
+    length = [len(part)] if len({*map(type, part)}) == 1 else []
+    return [length if inner is None else [inner, *length]]
 
 
 def _length_of_lists(table: Element) -> int | None:

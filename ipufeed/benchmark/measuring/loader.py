@@ -221,8 +221,10 @@ def seems_batched(element: Element, rows: Rows, agrees: bool) -> bool:
         rows: What has counted its samples.
         agrees: Whether all columns had the same number of samples.
     """
+    # A nested tensor is an array of sequences, so that one alone is a batch.
+    is_nested = getattr(element, "is_nested", False) is True
     return agrees and (
-        rows.is_shown or is_table(element) or len(leaves_of(element)) > 1
+        rows.is_shown or is_nested or is_table(element) or len(leaves_of(element)) > 1
     )
 
 

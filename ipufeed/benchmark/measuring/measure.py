@@ -211,7 +211,8 @@ def check_dataset(dataset: object) -> Dataset:
         advice = "It can be called: give what it returns."
     else:
         advice = why_not(dataset) or (
-            "Wrap data in memory with tf.data.Dataset.from_tensor_slices."
+            "A loader is what a `for` loop reads; wrap data in memory with "
+            "tf.data.Dataset.from_tensor_slices."
         )
     raise TypeError(
         "`dataset` must be a tf.data.Dataset or a loader that can be iterated, got "

@@ -66,6 +66,7 @@ SPENT = ("builtins", "itertools")
 # What gives its data by a method, by module and class.
 METHODS = {
     ("pyarrow", "Dataset"): "to_batches()",
+    ("pyarrow", "Scanner"): "to_batches()",
     ("pyarrow.parquet", "ParquetFile"): "iter_batches()",
     ("polars", "LazyFrame"): "collect().iter_slices(10_000)",
 }
@@ -148,6 +149,11 @@ def why_not(source: object) -> str | None:
             "It is a mapping, of which a loop gets the keys: give a generator function "
             "that yields batches of its values."
         )
+    if hasattr(type(source), "__aiter__"):
+        return "It is asynchronous: give what a `for` loop without `async` reads."
+    is_queue = hasattr(type(source), "get") and not hasattr(source, "__getitem__")
+    if is_queue:
+        return "Give a generator function that yields what its `get()` returns."
     return None
 
 

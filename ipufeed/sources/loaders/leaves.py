@@ -200,6 +200,8 @@ def bytes_of(leaf: Leaf) -> int:
     pointers = getattr(dtype, "hasobject", False) or (
         kind.__name__ == "Series" and getattr(dtype, "storage", None) == "python"
     )
+    if pointers and kind is np.ndarray:
+        return _bytes_of_texts(leaf)
     if pointers or "sparse" in str(getattr(leaf, "layout", "")):
         raise OpaqueError(kind.__name__)
     if type(size) is int:
@@ -223,11 +225,28 @@ def bytes_of(leaf: Leaf) -> int:
     try:
         if size is not None:
             return int(size)
+        if kind.__name__ == "RaggedTensor":
+            parts = (leaf.flat_values, *leaf.nested_row_splits)
+            return sum(map(bytes_of, parts))
+        if getattr(dtype, "name", None) == "string":  # of TensorFlow
+            return _bytes_of_texts(np.asarray(leaf))
         if not hasattr(leaf, "__array__"):  # a sparse one of TensorFlow or SciPy
             raise OpaqueError(kind.__name__)
         return int(np.prod(tuple(leaf.shape)) * np.dtype(leaf.dtype.name).itemsize)
     except Exception:  # not an array, or a sparse one
         raise OpaqueError(kind.__name__) from None
+
+
+def _bytes_of_texts(texts: Array) -> int:
+    """Returns the bytes of an array of texts.
+
+    Raises:
+        OpaqueError: It has other objects.
+    """
+    found = texts.ravel().tolist()
+    if not all(type(each) in (str, bytes) for each in found):
+        raise OpaqueError(type(texts).__name__)
+    return sum(map(bytes_of, found))
 
 
 def _is_pil_image(leaf: Leaf) -> bool:

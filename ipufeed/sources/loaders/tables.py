@@ -78,9 +78,9 @@ def views_of_column(column: Column) -> Views | None:
         return list(_arrow_views(column))
     if package == "polars" and hasattr(column, "to_numpy"):
         return _polars_views(column)
-    if package != "pandas" or isinstance(getattr(column, "dtype", None), np.dtype):
+    dtype = getattr(column, "dtype", None)  # a date of pandas, say, has none
+    if package != "pandas" or dtype is None or isinstance(dtype, np.dtype):
         return None
-    dtype = column.dtype
     if getattr(dtype, "storage", "") == "pyarrow" or hasattr(dtype, "pyarrow_dtype"):
         return list(_arrow_views(column.array.__arrow_array__()))
     return []

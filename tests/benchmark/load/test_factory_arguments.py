@@ -10,6 +10,7 @@ from written_files import HEAD, elements
 
 from ipufeed.benchmark.load import dataset_file
 from ipufeed.errors import DatasetFileError
+from ipufeed.sources.loaders.kinds import kind_of
 
 
 class Split(enum.Enum):
@@ -303,6 +304,21 @@ def test_what_a_factory_returns_must_be_a_dataset(call):
         == "make_dataset() in f.py must return a tf.data.Dataset or a loader that can be "
         "iterated, got int."
     )
+
+
+def test_a_factory_may_return_a_generator_function(call):
+    """Each pass calls it again, as one that is called `loader`."""
+
+    def make_loader():
+        def elements():
+            yield from range(3)
+
+        return elements
+
+    kind = kind_of(call(make_loader))
+    for _ in range(2):
+        with kind.open() as elements:
+            assert list(elements) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

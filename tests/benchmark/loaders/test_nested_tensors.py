@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ipufeed.benchmark.loaders.rows import Rows
+from ipufeed.benchmark.measuring.loader import seems_batched
 from ipufeed.sources.loaders.leaves import leaves_of, parts_of, shape_of, spec_of
 
 LENGTHS = [3, 2, 1, 4]
@@ -43,6 +44,12 @@ def test_a_nested_tensor_has_as_many_samples_as_sequences():
     assert shape_of(nested) == (4, None, None)
     assert Rows(4, True).of(nested, None) == 4
     assert spec_of({"x": nested}) == {"x": "float32 (4, None, None)"}
+
+
+def test_a_nested_tensor_alone_is_a_batch():
+    """A plain tensor alone need not be one."""
+    assert seems_batched(Nested(), Rows(), agrees=True)
+    assert not seems_batched(np.zeros(4), Rows(), agrees=True)
 
 
 @pytest.mark.parametrize("sort", [True, False])

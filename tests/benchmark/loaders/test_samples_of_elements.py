@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ipufeed.benchmark.loaders.extents import Extents
 from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.sources.loaders.kinds import kind_of
 from ipufeed.sources.loaders.leaves import leading_of, leaves_of
@@ -170,3 +171,36 @@ def test_rows_of_hugging_face_are_batches_if_all_columns_are_lists(features, bat
     # Those of a stream may be unknown; then a row in a table shows it.
     assert kind_of(source).in_lists == (batch is not None or features is None)
     assert kind_of(source).name == "datasets Dataset"
+
+
+SAMPLE = {"image": np.zeros((64, 64, 3)), "mask": np.zeros((64, 64))}
+
+
+@pytest.mark.parametrize(
+    ("element", "samples"),
+    [
+        ([SAMPLE] * 10, 10),
+        ([SAMPLE] * 3, 3),
+        ([SAMPLE] * 2, 64),
+        ([SAMPLE, SAMPLE, {"image": np.zeros((64, 2))}], 64),
+        ((SAMPLE,) * 10, 64),
+    ],
+    ids=["ten", "three", "two views", "other keys", "a tuple"],
+)
+def test_a_list_of_dicts_with_the_same_keys_is_one_of_samples(element, samples):
+    """Without a known batch size; two may be views of one batch."""
+    rows = Rows()
+    extents = Extents(rows)
+
+    assert [extents.of(element)[1] for _ in range(3)] == [samples] * 3
+    if rows.is_shown:
+        assert extents.of(element[:-1])[1] == samples - 1  # the last batch
+
+
+def test_fields_of_several_classes_do_not_count_as_samples():
+    """An array next to a tuple is not a list of two samples."""
+    element = {"a": [np.zeros(3, np.int16), (np.zeros(5),)]}
+    extents = Extents(Rows())
+    extents.of(element)
+
+    assert not extents.same_leading_dimension

@@ -238,7 +238,7 @@ def test_the_queues_capacity_is_the_limit_in_force():
 @pytest.mark.parametrize(
     ("thing", "advice"),
     [
-        ([1, 2], "got list. Wrap data in memory"),
+        ([1, 2], "got list. A loader is what a `for` loop reads; wrap data in memory"),
         (lambda: None, "got function. It can be called"),
         (tf.data.Dataset, "It is the class `DatasetV2`"),
     ],

@@ -257,16 +257,12 @@ def test_copies_of_a_pipeline_give_what_each_has_captured(style):
 
 def test_a_queue_without_a_marked_tensor_is_refused():
     """It would never get anything."""
-    arguments = {
-        "gradient_capture_context": GradientCaptureContext(),
-        "captured_gradient_outfeed": IPUOutfeedQueue(),
-    }
+    queue = IPUOutfeedQueue()
     with tf.Graph().as_default(), building(traced=False):
         weight = v1.get_variable("w", [2], use_resource=True)
 
         def output(loss):
-            optimizer = v1.train.GradientDescentOptimizer(RATE)
-            return OptimizerFunctionOutput(optimizer, loss, **arguments)
+            return captured_by(queue)(loss, [])
 
         with pytest.raises(ValueError, match="mark tensors in the stages with"):
             pipeline(

@@ -21,6 +21,7 @@ from ipufeed.sources.loaders.leaves import (
     leaves_of,
     spec_of,
     text_of,
+    views_of,
 )
 
 Pair = namedtuple("Pair", "image label")
@@ -173,15 +174,41 @@ def test_tensors_of_unknown_dimensions_have_no_bytes():
     assert text_of(ragged) == "int32 (2, None)"
     assert leading_of(ragged) == 2
     assert text_of(unknown) == "SimpleNamespace"
-    for leaf in (ragged, unknown):
-        with pytest.raises(OpaqueError):
-            bytes_of(leaf)
+    assert bytes_of(ragged) == 3 * 4 + 3 * 8  # the values, and where rows begin
+    with pytest.raises(OpaqueError):
+        bytes_of(unknown)
+
+
+def test_arrays_of_texts_have_the_bytes_of_these():
+    import tensorflow as tf
+
+    assert bytes_of(np.array([["a", "ö"], [b"xyz", ""]], object)) == 1 + 2 + 3
+    assert bytes_of(tf.constant(["ab", "c"])) == 3
+    assert bytes_of(tf.ragged.constant([["ab"], ["c", "d"]])) == 4 + 3 * 8
 
 
 def test_arrays_of_objects_have_no_bytes():
     """NumPy's are those of the pointers."""
     with pytest.raises(OpaqueError):
         bytes_of(np.array(["a", 3], object))
+
+
+def test_dates_of_pandas_have_no_bytes_and_no_views():
+    pandas = pytest.importorskip("pandas")
+    for leaf in (pandas.Timestamp("2020-01-01"), pandas.NaT, pandas.NA):
+        with pytest.raises(OpaqueError):
+            bytes_of(leaf)
+        assert views_of(leaf) == []
+
+
+class _Date:
+    """As of pandas, for environments without it."""
+
+    __module__ = "pandas"
+
+
+def test_an_object_of_pandas_without_a_dtype_has_no_views():
+    assert views_of(_Date()) == []
 
 
 def test_a_leaf_that_raises_for_its_size_is_opaque():
