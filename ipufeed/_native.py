@@ -83,8 +83,8 @@ def import_triton(is_expected: bool = False) -> None:
     """Imports triton, torch's compiler, which crashes the process behind TensorFlow.
 
     Args:
-        is_expected: Whether also if torch has not been imported yet. Without torch, and
-            where triton is not installed, it does nothing.
+        is_expected: Whether to import it before torch has been, too. Where it is not
+            installed nothing is done.
     """
     if is_expected or "torch" in sys.modules:
         with contextlib.suppress(ImportError):

@@ -118,8 +118,8 @@ def _write_report(
         OSError: A file cannot be written.
         ValueError: The executable cannot be read.
     """
-    # Most programs have no report, and these modules are half of what the start of the
-    # first program would import.
+    # Most programs have no report, and these modules would be a quarter of what the
+    # first program imports.
     from ipufeed.executable.hlo.compiled_code import CompiledCode
     from ipufeed.executable.report import graph_svg, profile
 
