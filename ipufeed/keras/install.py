@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.abc
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -17,8 +16,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from ipufeed.device.program.host_scope import outside_scope
 from ipufeed.device.program.strategy import current_strategy
+from ipufeed.device.program.strategy_contexts import alone, outside_scope
 from ipufeed.keras import calls, exporting, model_options, pipelining, saving
 from ipufeed.keras.changes import adapting, files
 from ipufeed.keras.checks.arguments import check_execution
@@ -113,6 +112,7 @@ def _change_imported_legacy_keras() -> None:
     legacy_keras.move_optimizers()
     legacy_keras.restore_options(_restoring(legacy_keras.KIT))
     files.keep_options_of_tf_keras(_options_of, _restoring(legacy_keras.KIT))
+    files.save_metrics_of_one_process()
     legacy.install()
 
 
@@ -171,7 +171,7 @@ def _dispatch(kit: Kit, stock: NestFunction, on_ipus: NestFunction) -> NestFunct
         if state is None:
             with _on_host(self, stock.__name__):
                 return stock(self, *arguments, **keywords)
-        with state.running, state.strategy.scope():
+        with state.running, alone(), state.strategy.scope():
             return on_ipus(self, state, *arguments, **keywords)
 
     return method
@@ -260,7 +260,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function when a package has been imported."""
 
     def __init__(self, functions: dict[str, Callable[[], None]]) -> None:
-        self._functions = dict(functions)
+        self._functions = functions
 
     def find_spec(
         self,
@@ -268,11 +268,19 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Returns the other finders' spec, whose loader calls the function afterwards."""
-        function = self._functions.pop(name, None)
+        """Returns the other finders' spec, whose loader calls the function afterwards.
+
+        For each search: that of `importlib.util.find_spec` need not end in an import.
+        """
+        function = self._functions.get(name)
         if function is None:
             return None
-        spec = importlib.util.find_spec(name)
+        found = (
+            finder.find_spec(name, path, target)
+            for finder in sys.meta_path
+            if finder is not self and hasattr(finder, "find_spec")
+        )
+        spec = next((each for each in found if each is not None), None)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module

@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipufeed.device.program import executor
-from ipufeed.device.program.strategy import IPUStrategyV1, tracing_replicas_of
+from ipufeed.device.program.strategy import IPUStrategyV1
+from ipufeed.device.program.strategy_contexts import tracing_replicas_of
 from ipufeed.device.system import system
 from ipufeed.keras.checks.host_operations import check_operations
 from ipufeed.keras.data.dtypes import Packing

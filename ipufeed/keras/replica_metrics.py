@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from ipufeed.checks import as_member
+from ipufeed.device.program.strategy_contexts import outside_scope
 from ipufeed.parallel.collectives import ops as collectives
 from ipufeed.tf_types import Tensor, Variable
 
@@ -85,16 +86,20 @@ class ReplicaMetrics:
 
     @classmethod
     def of(cls, replicas: int, variables: list[Variable]) -> ReplicaMetrics:
-        """Creates the variables, which tracing the program must not do."""
+        """Creates the variables, which tracing the program must not do.
+
+        Not in the strategy's scope, in which several processes create variables together:
+        one of them may evaluate alone.
+        """
         if replicas == 1:
             return cls(replicas)
-        return cls(
-            replicas,
-            [
-                (each, tf.Variable(tf.stack([each] * replicas), trainable=False))
-                for each in variables
-            ],
-        )
+        pairs = []
+        with outside_scope():
+            for each in variables:
+                with tf.device(each.device):
+                    kept = tf.Variable(tf.stack([each] * replicas), trainable=False)
+                pairs.append((each, kept))
+        return cls(replicas, pairs)
 
     def begin_epoch(self) -> None:
         """Sets all replicas to the current values: those of reset metrics."""

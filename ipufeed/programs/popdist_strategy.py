@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-from tensorflow.python.distribute import values
+from tensorflow.python.distribute import distribute_lib, values
 
 from ipufeed.checks import flags_checked
 from ipufeed.device.config.config import IPUConfig
@@ -23,8 +24,8 @@ from ipufeed.device.program.strategy import (
     IPUExtended,
     IPUStrategyV1,
     hooks,
-    ipus_per_replica,
 )
+from ipufeed.device.program.strategy_contexts import ipus_per_replica, is_alone
 from ipufeed.device.system import system
 from ipufeed.device.system.state import SYSTEM
 from ipufeed.no_effect import no_effect
@@ -37,7 +38,47 @@ class IPUDistributedVariable(values.DistributedVariable):  # type: ignore[misc]
 
 
 class IPUSyncOnReadVariable(values.SyncOnReadVariable):  # type: ignore[misc]
-    """For isinstance, like IPUDistributedVariable."""
+    """A variable with `synchronization=ON_READ` of several processes.
+
+    On the host its value is the sum or mean of all processes' values, by its `aggregation`:
+    all of them read it, in the same order. In `strategy.run`, and where a model of Keras
+    trains, evaluates or is saved, it is the process's own.
+    """
+
+    def assign(
+        self,
+        value: TensorLike,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Sets the value; on the host, each process has its part of a sum.
+
+        Args: those of tf.Variable. All processes assign the same.
+        """
+        with distribute_lib.enter_or_assert_strategy(self.distribute_strategy):
+            if self._is_reduced() and self._aggregation == tf.VariableAggregation.SUM:
+                # TensorFlow divides by all replicas, and each process has one value.
+                value = tf.convert_to_tensor(value, self.dtype)
+                value = tf.cast(value / popdist.getNumInstances(), self.dtype)
+            return self._primary.assign(value, use_locking, name, read_value)
+
+    def _is_reduced(self) -> bool:
+        return tf.distribute.in_cross_replica_context() and not is_alone()
+
+    def _get_cross_replica(self) -> Any:
+        return self._primary if is_alone() else super()._get_cross_replica()
+
+    # What an ordinary variable has, and TensorFlow's distributed ones do not.
+
+    def __array__(self, dtype: Any = None) -> Any:
+        return np.asarray(self.numpy(), dtype)
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
 
 
 class IPUMirroredVariable(values.MirroredVariable):  # type: ignore[misc]
@@ -90,7 +131,16 @@ class PopDistExtendedV1(IPUExtended):
         value = kwargs.get("initial_value")
         if popdist.getNumInstances() > 1 and value is not None:
             kwargs["initial_value"] = _from_first_process(value, kwargs.get("dtype"))
-        return super()._create_variable(next_creator, **kwargs)
+        variable = super()._create_variable(next_creator, **kwargs)
+        kinds, aggregation = tf.VariableAggregation, kwargs.get("aggregation")
+        if (
+            popdist.getNumInstances() > 1
+            and kwargs.get("synchronization") is tf.VariableSynchronization.ON_READ
+            and aggregation in (kinds.SUM, kinds.MEAN)
+        ):
+            strategy = self._container_strategy()
+            return IPUSyncOnReadVariable(strategy, [variable], aggregation)
+        return variable
 
     def _reduce_to(
         self, reduce_op: Any, value: TensorLike, destinations: Any, options: Any
@@ -99,6 +149,8 @@ class PopDistExtendedV1(IPUExtended):
         kinds = tf.distribute.ReduceOp
         if reduce_op not in (kinds.SUM, kinds.MEAN):
             raise ValueError(f"Unsupported reduce op: {reduce_op}")
+        if isinstance(value, IPUSyncOnReadVariable):
+            return host_collectives.allreduce(value._primary, reduce_op)
         if tf.executing_eagerly():
             return host_collectives.allreduce(value, reduce_op)
         if not self._reduces or self._num_replicas_in_sync == 1:

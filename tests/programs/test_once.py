@@ -149,3 +149,25 @@ def test_threads_may_create_the_first_strategies_of_a_process():
     done = run_python(STRATEGIES)
 
     assert done.stdout.split() == ["6", "1", "1"], done.stderr
+
+
+SEARCHED = """
+import importlib.util
+import sys
+import ipufeed
+
+ipufeed.IPUStrategy()
+assert "tf_keras" not in sys.modules
+assert importlib.util.find_spec("tf_keras") is not None
+import tf_keras
+
+print(hasattr(tf_keras.Model, "set_pipelining_options"))
+"""
+
+
+@pytest.mark.process
+def test_a_keras_that_is_looked_for_before_its_import_is_patched():
+    """As packages do that support several."""
+    done = run_python(SEARCHED)
+
+    assert done.stdout.split() == ["True"], done.stderr

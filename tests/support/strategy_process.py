@@ -1,18 +1,19 @@
 """One of the processes of test_popdist_strategy.py: says what comes of each case.
 
-    TF_CONFIG=... python strategy_process.py IPUS [leaves]
+    TF_CONFIG=... python strategy_process.py IPUS [leaves | alone FOLDER]
 
 Prints a JSON object for each case. With `leaves` all but the first process go, and the
-first says what it gets of them.
+first says what it gets of them. With `alone` the first evaluates and saves models while
+the others go on.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import os
 import sys
-import tempfile
 import time
 from typing import Any
 
@@ -176,14 +177,6 @@ def fit(strategy: Any, ipus: int) -> list[Any]:
     x, y = rows[:, :2], rows[:, 2:]
     history = model.fit(x, y, 8 // COUNT // ipus, epochs=2, verbose=0, shuffle=False)
     after = [each.tolist() for each in model.get_weights()]
-    # Alone, as a checkpoint of one process is; in the others nothing is created.
-    if INDEX == 0:
-        with tempfile.TemporaryDirectory() as folder, strategy.scope():
-            model.save(f"{folder}/model.keras")
-            model.save_weights(f"{folder}/model.weights.h5")
-            model.set_weights([0.0 * each for each in model.get_weights()])
-            model.load_weights(f"{folder}/model.weights.h5")
-        assert after == [each.tolist() for each in model.get_weights()]
     return [before, after, history.history["loss"]]
 
 
@@ -214,6 +207,77 @@ def fit_accumulated(strategy: Any, ipus: int, pipelined: bool) -> list[Any]:
     return [before, after, history.history["loss"]]
 
 
+def reduced_on_read(strategy: Any) -> None:
+    """Variables that are reduced when they are read, and a metric."""
+    import keras
+
+    kinds, on_read = tf.VariableAggregation, tf.VariableSynchronization.ON_READ
+    with strategy.scope():
+        of = {
+            kind.name: tf.Variable(
+                [10.0, 1.0], synchronization=on_read, aggregation=kind
+            )
+            for kind in (kinds.SUM, kinds.MEAN, kinds.ONLY_FIRST_REPLICA)
+        }
+        count = tf.Variable(
+            [3], False, synchronization=on_read, aggregation=kinds.SUM, dtype=tf.int32
+        )
+        metric = keras.metrics.Mean()
+
+        @tf.function(jit_compile=True)
+        def step(x: Any) -> Any:
+            metric.update_state(x)
+            for each in of.values():
+                each.assign_add([x, 1.0])
+            return [each.read_value() for each in of.values()]
+
+        own = strategy.run(step, [tf.constant(1.0 + INDEX)])
+        say("in the program", [each.numpy().tolist() for each in own])
+        say("in the scope", {name: each.numpy().tolist() for name, each in of.items()})
+    say("outside", {name: (each + 0.0).numpy().tolist() for name, each in of.items()})
+    say("count", [int(count[0]), np.asarray(count).tolist()])
+    say("metric", float(metric.result()))
+    for each in (*of.values(), count):
+        each.assign([8] if each is count else [8.0, 6.0])
+    say("assigned", [each.numpy().tolist() for each in (*of.values(), count)])
+    metric.reset_state()
+    say("reset", float(metric.result()))
+
+
+def alone(strategy: Any, keras: Any, folder: str) -> None:
+    """The first process evaluates and saves a model, the others go on."""
+    x, y = np.split(keras_rows(), [2], 1)
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.SGD(0.1, 0.9)
+        model.compile(optimizer, "mse", metrics=["mae"], steps_per_execution=2)
+    model.fit(x, y, 4, verbose=0)
+    after = [each.tolist() for each in model.get_weights()]
+    name = keras.__name__
+    if INDEX == 0:
+        losses = model.evaluate(x, y, 4, verbose=0, return_dict=True)
+        say(f"{name} evaluates", losses["mae"])
+        found = model.predict(x, 4, verbose=0)
+        # A metric is that of the last replica, which has each second batch of two.
+        ipus = int(sys.argv[1])
+        errors = np.abs(found - y).reshape(8, 4)[ipus - 1 :: ipus]
+        say(f"{name} predicts", float(np.mean(errors)))
+        with strategy.scope():
+            model.save(f"{folder}/{name}.keras")
+        model.save(f"{folder}/{name}.h5")
+        model.save_weights(f"{folder}/{name}.weights.h5")
+        keras.models.save_model(model, f"{folder}/{name}-by-function.keras")
+        if name == "keras":
+            model.export(f"{folder}/{name}", verbose=False)
+        else:
+            model.save(f"{folder}/{name}")
+        model.set_weights([0.0 * each for each in model.get_weights()])
+        model.load_weights(f"{folder}/{name}.weights.h5")
+        loaded = [each.tolist() for each in model.get_weights()]
+        say(f"{name} loads", loaded == after)
+    say(f"after {name}", host.allreduce(np.float32([INDEX, 1.0])).numpy().tolist())
+
+
 def keras_rows() -> Any:
     """Four batches of eight, each with two inputs and a target."""
     return np.random.default_rng(0).normal(size=[32, 3]).astype(np.float32)
@@ -236,6 +300,12 @@ def main() -> None:
         except tf.errors.OpError as error:
             say("heard", error.message)
         os._exit(0)
+    if "alone" in sys.argv:
+        reduced_on_read(strategy)
+        for name in ("keras", "tf_keras"):
+            if importlib.util.find_spec(name):
+                alone(strategy, importlib.import_module(name), sys.argv[-1])
+        return
     on_the_host()
     of_one_run()
     in_version_1(strategy)

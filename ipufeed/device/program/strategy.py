@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 import weakref
 from collections.abc import Callable, Iterator
@@ -26,26 +25,6 @@ from ipufeed.queues import interrupt
 from ipufeed.queues.iterators import IPUOwnedIterator
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Dataset, Nest, Tensor
-
-# The IPUs of one replica of the Keras program that this thread is tracing.
-_ipus_per_replica: contextvars.ContextVar[int | None] = contextvars.ContextVar(
-    "ipufeed_ipus_per_replica", default=None
-)
-
-
-def ipus_per_replica() -> int | None:
-    """Returns the IPUs of one replica in a Keras program's trace, else None."""
-    return _ipus_per_replica.get()
-
-
-@contextlib.contextmanager
-def tracing_replicas_of(ipus: int) -> Iterator[None]:
-    """Makes strategies count a device's replicas by this number of IPUs each."""
-    token = _ipus_per_replica.set(ipus)
-    try:
-        yield
-    finally:
-        _ipus_per_replica.reset(token)
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Keeps the IPU options of models in HDF5 files, and those of tf_keras in SavedModels.
 
-Both formats have the model's metadata, in which Keras ignores unknown names. Also saves
-models of Keras 3 without creating variables in the scope of a strategy.
+Both formats have the model's metadata, in which Keras ignores unknown names. Also makes one
+of several processes save a model without the others: Keras 3 without creating variables in
+the scope of a strategy, tf_keras without reducing metrics.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
+from ipufeed.device.program.strategy_contexts import alone
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Config, KerasModel
 
@@ -63,6 +65,22 @@ def keep_options_of_tf_keras(options: Options, restore: Restore) -> None:
     _add_metadata(saving_utils, options)
     _restore_from_h5(hdf5_format, restore)
     _restore_from_saved_model(load, restore)
+
+
+def save_metrics_of_one_process() -> None:
+    """Makes tf_keras save a model's metrics without the other processes' values.
+
+    Its files have the variables of metrics, those of Keras 3 do not.
+    """
+    from tf_keras.src.saving import saving_lib
+    from tf_keras.src.saving.legacy import save
+
+    for module, name in (
+        (saving_lib, "save_model"),
+        (saving_lib, "save_weights_only"),
+        (save, "save_model"),
+    ):
+        replace(module, name, alone()(getattr(module, name)))
 
 
 def _add_metadata(utilities: ModuleType, options: Options) -> None:
