@@ -36,11 +36,19 @@ class Seeing(v1.train.GradientDescentOptimizer):
         self, grads_and_vars, global_step=None, name=None, *, captured_grads
     ):
         update = super().apply_gradients(grads_and_vars, global_step, name)
-        seen = [
-            self.kept[tag].assign(gradient, read_value=False)
-            for tag, (gradient,) in captured_grads.items()
-        ]
-        return tf.group(update, *(each for each in seen if each is not None))
+        for tag, (gradient,) in captured_grads.items():
+            seen = self.kept[tag].assign(gradient, read_value=False)
+            update = update if seen is None else tf.group(update, seen)
+        return update
+
+
+class Supporting(Seeing):
+    """Says by an attribute that it takes them, and not by its parameters."""
+
+    supports_captured_grads = True
+
+    def apply_gradients(self, *arguments, **keywords):
+        return super().apply_gradients(*arguments, **keywords)
 
 
 def expected(count, executions=1, reduce=np.sum):
@@ -56,8 +64,7 @@ def expected(count, executions=1, reduce=np.sum):
                     first = tf.tanh(xs[number] @ variables[0])
                     second = tf.tanh(first @ variables[1])
                     loss = loss_of(second, ys[number])
-                sources = [first, second, *variables]
-                gradients = tape.gradient(loss, sources)
+                gradients = tape.gradient(loss, [first, second, *variables])
                 found["first"].append(gradients[0].numpy())
                 found["second"].append(gradients[1].numpy())
                 total = [a + b for a, b in zip(total, gradients[2:], strict=True)]
@@ -177,22 +184,21 @@ def test_without_accumulation_a_queue_gets_each_mini_batch(style):
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("accumulates", [True, False])
-def test_an_optimizer_that_asks_gets_captured_gradients(accumulates, style):
+@pytest.mark.parametrize(("accumulates", "kind"), [(1, Seeing), (0, Supporting)])
+def test_an_optimizer_that_asks_gets_captured_gradients(accumulates, kind, style):
     """As `captured_grads`: what has been accumulated, or the last mini-batch's."""
-    zeros = np.zeros((2, WIDTH), np.float32)
+    wanted, zeros = expected(8), np.zeros((2, WIDTH), np.float32)
     with on(2, style) as ready:
-        kept = {tag: ready.variable(zeros, tag) for tag in ("first", "second")}
+        kept = {tag: ready.variable(zeros, tag) for tag in wanted}
         train(
             ready,
             8,
             lambda loss, _: OptimizerFunctionOutput(
-                Seeing(kept), loss, gradient_capture_context=GradientCaptureContext()
+                kind(kept), loss, gradient_capture_context=GradientCaptureContext()
             ),
-            gradient_accumulation_for_captured_grads=accumulates,
+            gradient_accumulation_for_captured_grads=bool(accumulates),
         )
         found = ready.read(kept)
-    wanted = expected(8)
 
     assert_close(
         found,
@@ -386,13 +392,9 @@ def test_outside_of_contexts_gradients_are_refused(style):
         computed(style, with_gradient, 2.0)
 
 
-def test_a_tensor_without_a_gradient_is_refused():
-    """An integer has none."""
+def test_an_integer_and_a_number_as_a_tag_are_refused():
+    """The one has no gradient, the other is a key of what the queue gets."""
     with pytest.raises(TypeError, match="which have gradients, got int32"):
         capture_upstream_gradients(tf.constant(1))
-
-
-def test_a_tag_is_a_text():
-    """It is a key of what the queue gets."""
     with pytest.raises(TypeError, match=r"`tag` of .* must be a str, got int 3"):
         capture_upstream_gradients(tf.constant(1.0), tag=3)
