@@ -147,7 +147,7 @@ ALLOWED = {
         *("device.program", "device.system", "no_effect", "tf_patches"),
     },
     "keras.checks": {"checks", "device.program", "errors", "python_ops", "tf_types"},
-    "keras.data": {"keras.checks", "device.log", "tf_types"},
+    "keras.data": {"keras.checks", "device.log", "_native", "tf_types"},
     "keras": {
         *("keras.changes", "keras.checks", "keras.data", "keras.layers"),
         *("keras.pipeline", "queues"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipufeed import _native
 from ipufeed.tf_types import Dataset, Nest, Tensor
 
 # What the data are cast to, by their dtype.
@@ -25,6 +26,8 @@ CASTS = {
     "uint16": "int32",
 }
 EXACT = ("int16", "uint16", "bfloat16")  # whose values all fit
+# Elements with a component of as many bytes are cast by several threads.
+PARALLEL_BYTES = 1 << 20
 HALVED = ("int64", "uint64", "float64")  # results that cross as two of int32
 
 
@@ -87,8 +90,9 @@ def _unpacked(x: Tensor, dtype: Any) -> Tensor:
 def narrow(dataset: Dataset) -> Dataset:
     """Casts a dataset's components as CASTS says.
 
-    A prefetch at its end is repeated after the cast. An integer that does not fit is an
-    InvalidArgumentError of the dataset.
+    Small elements are cast by the thread that iterates, large ones by a parallel map; then
+    a prefetch at the dataset's end is repeated after it. An integer that does not fit is
+    an InvalidArgumentError of the dataset.
 
     Raises:
         ValueError: A component has a dtype that has no such cast.
@@ -100,11 +104,13 @@ def narrow(dataset: Dataset) -> Dataset:
         return dataset
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
         return dataset  # the infeed raises for what it cannot carry
+    if max(map(_bytes_to_cast, specs)) < PARALLEL_BYTES:
+        return _narrowed_natively(dataset, specs)
 
     def cast(*element: Nest) -> Any:
         whole = element if isinstance(dataset.element_spec, tuple) else element[0]
         flat = [
-            _narrowed(each, f"Component {i} of the data")
+            _narrowed(each, _component(i))
             for i, each in enumerate(tf.nest.flatten(whole))
         ]
         return tf.nest.pack_sequence_as(whole, flat)
@@ -114,6 +120,43 @@ def narrow(dataset: Dataset) -> Dataset:
         return narrowed
     buffered: Any = dataset  # only a prefetch has the size
     return narrowed.prefetch(int(tf.get_static_value(buffered._buffer_size)))
+
+
+def _bytes_to_cast(spec: tf.TensorSpec) -> int:
+    """Returns the bytes of a component that is cast, 0 for others or unknown ones."""
+    elements = spec.shape.num_elements() if spec.dtype.name in CASTS else 0
+    return (elements or 0) * spec.dtype.size
+
+
+def _narrowed_natively(dataset: Dataset, specs: list[tf.TensorSpec]) -> Any:
+    """Returns the dataset of ipufeed/cc/feeds/narrow_dataset_op.cc."""
+    from tensorflow.python.data.ops import dataset_ops
+
+    types = [CASTS.get(spec.dtype.name, spec.dtype.name) for spec in specs]
+    narrowed = [
+        tf.TensorSpec(spec.shape, dtype)
+        for spec, dtype in zip(specs, types, strict=True)
+    ]
+    structure = tf.nest.pack_sequence_as(dataset.element_spec, narrowed)
+
+    class NarrowDataset(dataset_ops.UnaryDataset):  # type: ignore[misc]
+        """Its elements have the dtypes that infeeds carry."""
+
+        element_spec = structure
+
+        def __init__(self, source: Any) -> None:
+            variant = _native.load().ipufeed_narrow_dataset(
+                source._variant_tensor,
+                misfits=[
+                    _misfit(_component(i), spec.dtype.name)
+                    for i, spec in enumerate(specs)
+                ],
+                output_types=types,
+                output_shapes=[spec.shape for spec in specs],
+            )
+            super().__init__(source, variant)
+
+    return NarrowDataset(dataset)
 
 
 def _check_dtypes(dtypes: list[Any]) -> None:
@@ -141,6 +184,10 @@ def _narrowed(x: Tensor, what: str) -> Tensor:
     text = _misfit(what, x.dtype.name)
     with tf.control_dependencies([tf.debugging.Assert(fits, [text])]):
         return tf.identity(result)
+
+
+def _component(number: int) -> str:
+    return f"Component {number} of the data"
 
 
 def _misfit(what: str, dtype: str) -> str:

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipufeed.keras.data.dtypes import narrow, narrow_arrays
+from ipufeed import _native
+from ipufeed.keras.data.dtypes import CASTS, narrow, narrow_arrays
 from ipufeed.keras.pipelined_program import compiled
 
 X = np.random.default_rng(0).normal(size=(32, 4)).astype("float32")
@@ -110,6 +111,81 @@ def test_large_uint64_do_not_fit(value):
         narrow_arrays(array)
     with pytest.raises(tf.errors.InvalidArgumentError, match="fit int32"):
         next(iter(narrow(tf.data.Dataset.from_tensors(array))))
+
+
+@pytest.mark.parametrize("rows", [1, 1 << 20], ids=["small", "large"])
+@pytest.mark.parametrize("dtype", CASTS)
+def test_a_dataset_is_cast(dtype, rows):
+    """Small elements by the native dataset, large ones by a parallel map; others stay."""
+    values = tf.cast(tf.constant([[0, 1, 127]] * rows), dtype)
+    if dtype not in ("uint64", "uint32", "uint16"):
+        values = tf.concat([values, -values], 1)
+    text = tf.constant("as it is")
+    data = tf.data.Dataset.from_tensors({"a": values, "b": (text, values)}).repeat(3)
+    narrowed = narrow(data.prefetch(2))
+
+    assert ("Narrow" in type(narrowed).__name__) == (rows == 1)
+    want = tf.TensorSpec(values.shape, CASTS[dtype])
+    assert narrowed.element_spec == {
+        "a": want,
+        "b": (tf.TensorSpec([], "string"), want),
+    }
+    found = list(narrowed)
+    assert int(narrowed.cardinality()) == len(found) == 3
+    for each in found:
+        assert each["b"][0].numpy() == b"as it is"
+        for cast in (each["a"], each["b"][1]):
+            assert cast.dtype == CASTS[dtype]
+            np.testing.assert_array_equal(cast, tf.cast(values, cast.dtype))
+
+
+@pytest.mark.parametrize("rows", [1, 1 << 18], ids=["small", "large"])
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**32])
+def test_an_integer_that_does_not_fit_is_an_error_of_the_dataset(rows, value):
+    """With the component's number; those around it come."""
+    values = np.array([-(2**31), value, 2**31 - 1])[:, None].repeat(rows, 1)
+    data = narrow(tf.data.Dataset.from_tensor_slices((values, values + 0.5)).take(3))
+    iterator = iter(data)
+
+    first = next(iterator)
+    assert (first[0].numpy() == -(2**31)).all()
+    assert (first[1].numpy() < 0).all()
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"Component 0 .* of int64"
+    ):
+        next(iterator)
+    assert (next(iterator)[0].numpy() == 2**31 - 1).all()
+
+
+def test_an_iterator_of_a_cast_dataset_can_be_saved(tmp_path):
+    """And goes on where it was."""
+    iterator = iter(narrow(tf.data.Dataset.range(5)))
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "iterator"))
+    assert next(iterator).numpy() == 1
+    again = iter(narrow(tf.data.Dataset.range(5)))
+    tf.train.Checkpoint(iterator=again).restore(path)
+
+    assert [int(each) for each in again] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("types", "misfits", "words"),
+    [
+        (["int32"], ["", ""], "one for each of 1 components, got 1 and 2"),
+        (["int32", "int32"], [""], "one for each of 1 components, got 2 and 1"),
+        (["float32"], [""], "Component 0 of int64 has no cast to float"),
+    ],
+)
+def test_the_operation_refuses_what_it_cannot_cast(types, misfits, words):
+    """Called by hand."""
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        _native.load().ipufeed_narrow_dataset(
+            tf.data.Dataset.range(3)._variant_tensor,
+            misfits=misfits,
+            output_types=types,
+            output_shapes=[[]] * len(types),
+        )
 
 
 def test_complex_inputs_are_refused_with_what_to_do(strategy, kind):
