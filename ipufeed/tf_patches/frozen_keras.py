@@ -26,6 +26,7 @@ from ipufeed.tf_patches.changes import replace
 NAME = "tensorflow.python.keras"
 # Modules of TensorFlow that use the old Keras must import it before it is replaced.
 USERS = (
+    "tensorflow.python.keras.engine.base_layer_v1",
     "tensorflow.python.layers.core",
     "tensorflow.python.layers.convolutional",
     "tensorflow.python.layers.pooling",

@@ -141,3 +141,17 @@ def test_layers_of_version_1_compute_in_a_graph():
             "net/dense/kernel:0",
             "net/dense/bias:0",
         ]
+
+
+def test_layers_of_version_1_follow_the_graph_s_seed():
+    """Also with Keras 3, whose initializers have seeds of their own."""
+
+    def kernel():
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            tf.compat.v1.set_random_seed(7)
+            layer = tf.compat.v1.layers.Dense(8)
+            layer(tf.ones([1, 8]))
+            session.run(tf.compat.v1.global_variables_initializer())
+            return session.run(layer.kernel)
+
+    np.testing.assert_array_equal(kernel(), kernel())

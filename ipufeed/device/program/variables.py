@@ -17,8 +17,9 @@ from ipufeed.tf_types import DType, Graph, Operation, Shape, Tensor, Variable
 COLOCATED = "_class"  # TensorFlow's attribute for "on the same device as"
 _ASSIGNS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 _USE = (
-    "Use an optimizer of tf.compat.v1.train, a pipeline's optimizer_function, or a "
-    "tf.function."
+    "Use an optimizer of tf.compat.v1.train, a pipeline's optimizer_function, a "
+    "tf.function, or the optimizers of Keras 2 (tf_keras, and TF_USE_LEGACY_KERAS=1 in the "
+    "environment)."
 )
 _BY = PurePath("keras", "src", "optimizers", "base_optimizer.py").parts
 
@@ -125,8 +126,8 @@ def refusing_optimizers_in_loops() -> Iterator[None]:
         late = "from inside a control-flow" in str(error)
         if late and _has_optimizer(traceback.extract_tb(error.__traceback__)):
             raise RefusedError(
-                "A Keras 3 optimizer is made in the body of a version 1 loop, or in a "
-                f"branch, and its variables cannot be. {_USE}"
+                "A Keras 3 optimizer is made in a version 1 program, in the body of a "
+                f"loop or in a branch, and its variables cannot be. {_USE}"
             ) from error
         raise
 

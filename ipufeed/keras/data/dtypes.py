@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipufeed import _native
-from ipufeed.tf_types import Dataset, Nest, Tensor
+from ipufeed.tf_types import Dataset, Nest, Tensor, TensorSpec
 
 # What the data are cast to, by their dtype.
 CASTS = {
@@ -122,13 +122,13 @@ def narrow(dataset: Dataset) -> Dataset:
     return narrowed.prefetch(int(tf.get_static_value(buffered._buffer_size)))
 
 
-def _bytes_to_cast(spec: tf.TensorSpec) -> int:
+def _bytes_to_cast(spec: TensorSpec) -> int:
     """Returns the bytes of a component that is cast, 0 for others or unknown ones."""
     elements = spec.shape.num_elements() if spec.dtype.name in CASTS else 0
-    return (elements or 0) * spec.dtype.size
+    return int(elements or 0) * int(spec.dtype.size)
 
 
-def _narrowed_natively(dataset: Dataset, specs: list[tf.TensorSpec]) -> Any:
+def _narrowed_natively(dataset: Dataset, specs: list[TensorSpec]) -> Dataset:
     """Returns the dataset of ipufeed/cc/feeds/narrow_dataset_op.cc."""
     from tensorflow.python.data.ops import dataset_ops
 

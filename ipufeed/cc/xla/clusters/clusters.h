@@ -44,6 +44,10 @@ absl::Status inline_calls(const tensorflow::GraphOptimizationPassOptions& option
 absl::Status keep_calls(const tensorflow::GraphOptimizationPassOptions& options);
 absl::Status release_calls(const tensorflow::GraphOptimizationPassOptions& options);
 
+// Gives random ops that TensorFlow has built, as those of initializers, the seeds of
+// their IPU, before clusters are marked.
+absl::Status draw_device_seeds(const tensorflow::GraphOptimizationPassOptions& options);
+
 // Orders the programs of a run that exchange values with other processes
 // (host_collectives.py), by their numbers: without a dependency between them they would
 // start in any order, and all processes must start the same one first. Only those of

@@ -238,6 +238,7 @@ class InlineCalls : public Pass<inline_calls> {};
 class KeepCalls : public Pass<keep_calls> {};
 class ReleaseCalls : public Pass<release_calls> {};
 class KeepControlFlow : public Pass<keep_control_flow> {};
+class DrawDeviceSeeds : public Pass<draw_device_seeds> {};
 class MarkClusters : public Pass<mark_clusters> {};
 class LaunchClusters : public Pass<launch_clusters> {};
 class OrderCollectives : public Pass<order_collectives> {};
@@ -255,6 +256,8 @@ REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 5, KeepControlFlo
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::PRE_PLACEMENT, 11, InlineCalls);
 // Before and after TensorFlow's EncapsulateSubgraphsPass, in phase 50, and after its
 // own marks, which end in phase 45.
+REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 47,
+                      DrawDeviceSeeds);
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 48,
                       MarkClusters);
 REGISTER_OPTIMIZATION(OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 55,
