@@ -163,6 +163,10 @@ CHANGES = {
             *("device.random.recomputed", "tests/ops/test_recomputed_seeds.py"),
         ),
     ),
+    "tensorflow.python.ops.tensor_array_ops._GraphTensorArrayV2.__init__": Change(
+        "refuses an array of size 0 that grows in a compiled program",
+        *("tf_patches.growing_arrays", "tests/programs/test_growing_graphs.py"),
+    ),
     "tensorflow.python.ops.parallel_for.pfor.PFor.__init__": Change(
         "refuses queue operations in tf.vectorized_map, which would lose elements",
         *("tf_patches.vectorized_map", "tests/queues/test_order.py"),

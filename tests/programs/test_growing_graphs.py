@@ -98,3 +98,25 @@ def test_an_average_of_a_variable_starts_with_its_value():
             average.apply([weight])
         session.run(v1.global_variables_initializer())
         np.testing.assert_array_equal(session.run(average.average(weight)), [1, 1])
+
+
+def test_an_array_that_grows_is_refused_where_it_is_compiled():
+    """XLA would leave it empty; with its size it may say that it could grow."""
+
+    def of(size, compiled):
+        @tf.function(jit_compile=compiled)
+        def squares(x):
+            array = tf.TensorArray(tf.float32, size, dynamic_size=True)
+            for i in tf.range(4):
+                array = array.write(i, x * tf.cast(i, tf.float32))
+            return array.stack()
+
+        strategy = IPUStrategy()
+        with strategy.scope():
+            return strategy.run(squares, [tf.constant(2.0)]).numpy().tolist()
+
+    assert of(4, True) == of(4, False) == of(0, False) == [0.0, 2.0, 4.0, 6.0]
+    with pytest.raises(
+        ValueError, match=r"would remain empty .* tf\.TensorArray\(dtype"
+    ):
+        of(0, True)

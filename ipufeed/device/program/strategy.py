@@ -23,6 +23,7 @@ from ipufeed.no_effect import no_effect
 from ipufeed.once import once
 from ipufeed.queues import interrupt
 from ipufeed.queues.iterators import IPUOwnedIterator
+from ipufeed.tf_patches import growing_arrays
 from ipufeed.tf_patches.changes import replace
 from ipufeed.tf_types import Dataset, Nest, Tensor
 
@@ -249,6 +250,7 @@ class IPUStrategyV1(tf.distribute.Strategy, KerasExtensions):  # type: ignore[mi
         with (
             contextlib.suppress(outside_compilation.NeedsExecutor),
             outside_compilation.building(traced=True),
+            growing_arrays.refused(compiles),
         ):
             return super().run(fn, args, kwargs, options)
         if not compiles:
