@@ -166,7 +166,7 @@ ALLOWED = {
     "benchmark.report": {"executable.tracing", "render"},
     "benchmark.result": {"benchmark.report", "checks", "render"},
     "benchmark.graph": {"tf_types", "_native", "python_ops", "render"},
-    "benchmark.loaders": {"benchmark.result", "sources.loaders"}
+    "benchmark.loaders": {"benchmark.result", "render", "sources.loaders"}
     | {"interruptible", "process_state"},
     "benchmark.load": {
         *("benchmark.loaders", "benchmark.process", "sources.loaders"),

@@ -45,10 +45,11 @@ class IPUSyncOnReadVariable(values.SyncOnReadVariable):  # type: ignore[misc]
     trains, evaluates or is saved, it is the process's own.
     """
 
+    @flags_checked
     def assign(
         self,
         value: TensorLike,
-        use_locking: bool = False,
+        use_locking: bool | None = False,
         name: str | None = None,
         read_value: bool = True,
     ) -> Any:

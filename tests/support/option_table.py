@@ -84,6 +84,9 @@ PARAMETERS = {
     "distributed.allgather": "value tensor_name:label",
     "distributed.allreduce": "value reduce_op tensor_name:label",
     "distributed.broadcast": "value root_rank tensor_name:label",
+    "distributed.popdist_strategy.IPUSyncOnReadVariable.assign": (
+        "value use_locking name read_value"
+    ),
     "distributed.popdist_strategy.PopDistExtendedV1": (
         "container_strategy cluster_resolver:warns ipu_device "
         "add_ipu_cross_replica_reductions on_host"

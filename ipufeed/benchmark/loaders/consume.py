@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from ipufeed.benchmark.loaders.consumer import Consumer, Counts, Limits, Open
+from ipufeed.benchmark.loaders.ended_workers import error_of_workers
 from ipufeed.benchmark.loaders.garbage import without_older_objects
 from ipufeed.benchmark.loaders.rows import Rows
 from ipufeed.interruptible import POLL_S, run_interruptibly
@@ -71,6 +72,9 @@ def _consumed(
     except KeyboardInterrupt as error:
         interruption = interruption or error
     consumer.finish()
+    if interruption is None and consumer.in_next and not consumer.left:
+        counts = consumer.counts
+        counts.failure = error_of_workers(counts.finished_ns - counts.last_ns)
     return consumer, interruption
 
 

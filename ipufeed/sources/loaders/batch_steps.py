@@ -19,11 +19,16 @@ GRAIN_ENDS = ("FlatMap", "Pack", "ConcatThenSplit")
 
 
 def has_class(source: object, package: str, name: str) -> bool:
-    """Whether one of its classes has that name, in that package or one below it."""
+    """Whether one of its classes has that name, in that package or one below it.
+
+    Also of those that it shows to isinstance(), as a loader that wraps another one does.
+    """
+    shown = source.__class__
+    kinds = type(source).__mro__ + (shown.__mro__ if isinstance(shown, type) else ())
     return any(
         kind.__name__ == name
         and (kind.__module__ == package or kind.__module__.startswith(package + "."))
-        for kind in type(source).__mro__
+        for kind in kinds
     )
 
 

@@ -69,9 +69,13 @@ METHODS = {
     ("pyarrow", "Scanner"): "to_batches()",
     ("pyarrow.parquet", "ParquetFile"): "iter_batches()",
     ("polars", "LazyFrame"): "collect().iter_slices(10_000)",
+    ("fastai", "DataLoaders"): "train",
 }
 
 
+# Batch samplers of torch and accelerate whose batches have all `batch_size` samples, but
+# for the last one; others have batches of other sizes.
+EVEN_SAMPLERS = ("BatchSampler", "BatchSamplerShard")
 # Columns of lists in datasets of Hugging Face; Sequence is of releases before 4.
 HF_LISTS = ("List", "LargeList", "Sequence")
 
@@ -269,6 +273,8 @@ def _torch_kind(source: Loader) -> Kind | None:
         batch = f"batch_size={size}"
     elif source.batch_sampler is not None:
         batch = "batch_sampler"
+        if type(source.batch_sampler).__name__ in EVEN_SAMPLERS:
+            size = size_of(source.batch_sampler)
     elif has_class(sampler, "torch.utils.data", "BatchSampler"):  # loads in bulk
         batch, size = "BatchSampler", size_of(sampler)
     return Kind(

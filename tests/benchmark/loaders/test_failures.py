@@ -2,12 +2,16 @@
 
 import json
 import os
+import subprocess
+import threading
 
 import pytest
 
+from ipufeed.benchmark.loaders import ended_workers
+from ipufeed.benchmark.loaders.consume import consume
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 from ipufeed.sources.loaders.failure import LoaderError
-from ipufeed.sources.loaders.kinds import kind_of
+from ipufeed.sources.loaders.kinds import as_loader, kind_of
 
 
 def raised(function):
@@ -81,3 +85,52 @@ def test_an_exception_whose_text_raises_has_its_class():
     failure = LoaderError(TextlessError())
 
     assert (failure.kind, failure.message) == ("TextlessError", "")
+
+
+@pytest.fixture
+def child():
+    """A process that waits, and is not waited for."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_worker_that_a_signal_ended_is_the_error_of_a_loader_that_waits(child):
+    """Though the loader has not noticed it at the end of the run."""
+    released = threading.Event()
+
+    def loader():
+        yield from range(3)
+        child.kill()
+        released.wait(60)
+
+    kind = kind_of(as_loader(loader))
+    limits = Limits(seconds_ns=int(1e9))
+    try:
+        consumer, interruption = consume(
+            kind.open, limits, lambda: None, lambda counts: None
+        )
+    finally:
+        released.set()
+
+    assert interruption is None
+    assert consumer.counts.elements == 3
+    message = LoaderError(consumer.counts.failure).message
+    assert f"worker process {child.pid} was ended by SIGKILL" in message
+
+
+def test_other_children_and_short_waits_are_not_an_error(child, monkeypatch):
+    """A command that has failed is not a worker; one that just ended may be replaced."""
+    failed = subprocess.Popen(["false"])
+    os.waitid(os.P_PID, failed.pid, os.WEXITED | os.WNOWAIT)
+    monkeypatch.setattr(
+        ended_workers, "_ended_children", lambda: [failed.pid, child.pid]
+    )
+    assert ended_workers.error_of_workers(int(2e9)) is None
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert ended_workers.error_of_workers(int(0.4e9)) is None
+    assert "SIGKILL" in str(ended_workers.error_of_workers(int(2e9)))
+    failed.wait()
+    child.wait()
+    assert ended_workers.error_of_workers(int(2e9)) is None

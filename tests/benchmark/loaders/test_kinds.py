@@ -47,6 +47,15 @@ def test_a_torch_loader_shows_how_it_batches():
         "BatchSampler",
     ]
     assert [kind_of(each).size for each in (batched, single, in_bulk)] == [32, None, 50]
+    for name, size in (("BatchSamplerShard", 8), ("Buckets", None)):
+        sampler = made("accelerate.data_loader", name, batch_size=8)
+        prepared = made(module, "DataLoader", batch_size=None, batch_sampler=sampler)
+        assert kind_of(prepared).size == size
+        kind = type(prepared)
+        shown = property(lambda _, kind=kind: kind)
+        wrapper = made("accelerate.data_loader", "DataLoaderShard", __class__=shown)
+        wrapper.batch_size, wrapper.batch_sampler = None, sampler
+        assert kind_of(wrapper).size == size
     assert elements(batched) == [1, 2, 3]
     assert kind_of(batched).passes
 

@@ -28,9 +28,13 @@ async def _elements():
             pyarrow.dataset.dataset(pa.table({"x": [1]})).scanner(),
             "Give its `to_batches()`, or a function that returns it.",
         ),
+        (
+            type("DataLoaders", (), {"__module__": "fastai.data.core"})(),
+            "Give its `train`, or a function that returns it.",
+        ),
         ({"x": 1}, None),
     ],
-    ids=["asynchronous", "queue", "scanner", "dict"],
+    ids=["asynchronous", "queue", "scanner", "fastai", "dict"],
 )
 def test_what_no_loop_reads_has_a_remedy(source, advice):
     assert kind_of(source) is None
