@@ -181,3 +181,30 @@ def test_a_stage_comes_after_the_one_before_it_though_it_needs_nothing_of_it(
             assert one.end_ns <= after.start_ns, (one, after)
         if kind is PipelineSchedule.Sequential and mini_batch > 0:
             assert found["B0", mini_batch - 1].end_ns <= way[0].start_ns
+
+
+def test_assignments_and_reads_of_a_stage_keep_their_order():
+    """They have no tensor in common, only the order in which the stage makes them."""
+    strategy = IPUStrategy()
+    with strategy.scope():
+        variable = tf.Variable(1.0)
+
+    def first(x):
+        variable.assign_add(1.0)
+        added = variable.read_value()
+        variable.assign(variable * 3.0)
+        multiplied = variable.read_value()
+        variable.assign(variable - 2.0)
+        return x, added, multiplied
+
+    def through(*values):
+        return values
+
+    stages = [first, through, through, through]
+    run, outfeed = program_of(numbers(100), stages, 4, strategy)
+    run()
+
+    _, added, multiplied = (tensor.numpy().tolist() for tensor in outfeed.dequeue())
+    assert added == [2.0, 5.0, 14.0, 41.0]
+    assert multiplied == [6.0, 15.0, 42.0, 123.0]
+    assert variable.numpy() == 121.0
