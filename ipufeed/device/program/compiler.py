@@ -15,6 +15,7 @@ from tensorflow.python.compiler.xla import xla
 from ipufeed.checks import as_tensor, check_function, check_takes
 from ipufeed.device.program import executor, outside_compilation, sharding
 from ipufeed.device.program.replication import refuse_replicas
+from ipufeed.device.program.scopes import graph_entered
 from ipufeed.device.program.variables import (
     refuse_updates,
     refusing_optimizers_in_loops,
@@ -60,10 +61,11 @@ def compile(computation: NestFunction, inputs: Nest = None) -> Nest:
     check_takes("computation", computation, inputs)
     wrapped = checking_results(computation)
     if not tf.executing_eagerly():
-        if executor.executor() == "xla":
-            return _with_xla(wrapped, inputs)
-        with outside_compilation.building(traced=False):
-            return _without_xla(wrapped, inputs)
+        with graph_entered():
+            if executor.executor() == "xla":
+                return _with_xla(wrapped, inputs)
+            with outside_compilation.building(traced=False):
+                return _without_xla(wrapped, inputs)
     if executor.executor() == "xla":
         with (
             contextlib.suppress(outside_compilation.NeedsExecutor),

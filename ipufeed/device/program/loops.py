@@ -18,6 +18,7 @@ from ipufeed.device.program.loop_values import (
     passed_on,
     split_results,
 )
+from ipufeed.device.program.scopes import graph_entered
 from ipufeed.device.program.training_loop import (
     TrainingLoop,
     checked_count,
@@ -160,14 +161,15 @@ def _build_while(
     Its name is empty, so that it does not change the names of the body's ops and of
     variables that the body creates: checkpoints rely on them.
     """
-    results = tf.while_loop(
-        condition,
-        body,
-        values,
-        parallel_iterations=1,
-        maximum_iterations=bound.argument,
-        name="",
-    )
+    with graph_entered():
+        results = tf.while_loop(
+            condition,
+            body,
+            values,
+            parallel_iterations=1,
+            maximum_iterations=bound.argument,
+            name="",
+        )
     bound.note(results[0])
     return list(results)
 

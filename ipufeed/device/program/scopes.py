@@ -62,6 +62,20 @@ def ipu_scope(device: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def graph_entered() -> Iterator[None]:
+    """Enters the current version 1 graph: `tf.init_scope` in its functions leads to it.
+
+    TensorFlow's `context.graph_mode()` alone enters no graph, and `tf.init_scope` leads to
+    eager mode, whose tensors a function of a graph cannot take.
+    """
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    with contextlib.ExitStack() as stack:
+        if graph is not None and not graph.building_function:
+            stack.enter_context(graph.as_default())
+        yield
+
+
+@contextlib.contextmanager
 def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
     """Sets the program that ops belong to, as an attribute of the ops.
 
