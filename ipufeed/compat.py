@@ -22,7 +22,7 @@ from typing import Any
 
 from ipufeed.graphcore_names import ELSEWHERE, MODULES, TOP
 from ipufeed.programs.missing_modules import MISSING, PLUGIN
-from ipufeed.tf_patches import frozen_keras, removed_names
+from ipufeed.tf_patches import frozen_keras, moved_names, removed_names
 
 ALIAS = "tensorflow.python.ipu"
 
@@ -183,7 +183,8 @@ def submodule(name: str) -> AliasModule:
 def install() -> None:
     """Makes `tensorflow.python.ipu` and its modules importable. Idempotent.
 
-    It also restores names that TensorFlow has removed (tf_patches/removed_names.py).
+    It also restores names that TensorFlow has removed (tf_patches/removed_names.py) or
+    moved (tf_patches/moved_names.py).
 
     Threads: call it before the program's own imports.
     """
@@ -210,6 +211,7 @@ def install() -> None:
     for name in ELSEWHERE:
         _put_elsewhere(name)
     removed_names.restore()
+    moved_names.restore()
     removed_names.restore_in_version_1("estimator", sys.modules["tensorflow.estimator"])
     frozen_keras.install()
     if not any(isinstance(each, _Refusal) for each in sys.meta_path):

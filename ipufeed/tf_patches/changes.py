@@ -176,7 +176,10 @@ CHANGES = {
         *("tf_patches.removed_names", "tests/estimators/test_tf_estimator.py"),
     ),
     **dict.fromkeys(
-        ("tensorflow.compat.v1.layers.*", "tensorflow.compat.v1.nn.rnn_cell.*"),
+        (
+            *("tensorflow.compat.v1.layers.*", "tensorflow.compat.v1.nn.rnn_cell.*"),
+            "tensorflow.python.layers.normalization.*",
+        ),
         Change(
             "has what TensorFlow keeps of version 1 without public names",
             *("tf_patches.removed_names", "tests/programs/test_removed_names.py"),
@@ -196,6 +199,22 @@ CHANGES = {
         Change(
             "has names of Keras 2 that have another place, or none, since",
             *("tf_patches.removed_names", "tests/programs/test_removed_names.py"),
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            "tensorflow.python.eager.function.defun",
+            "tensorflow.python.ops.array_ops.*",
+            "tensorflow.python.ops.control_flow_ops.*",
+            "tensorflow.python.ops.variables.VariableV1",
+            "tensorflow.python.framework.ops.Tensor",
+            "tensorflow.python.distribute.distribution_strategy_context",
+            "tensorflow.python.training.tracking",
+            "tensorflow.python.training.tracking.*",
+        ),
+        Change(
+            "has what TensorFlow has moved to other modules of tensorflow.python",
+            *("tf_patches.moved_names", "tests/programs/test_removed_names.py"),
         ),
     ),
     "tensorflow.python.ops.script_ops._py_funcs._funcs.*": Change(

@@ -50,6 +50,7 @@ CELLS = {
     ),
 }
 NORMS = ("BatchNormalization", "batch_normalization")
+NORMS_PLACE = "tensorflow.python.layers.normalization"
 # What tf.keras is: a module of Keras 3 or of tf_keras, which programs import as PUBLIC.
 KERAS_3, KERAS_2 = "keras._tf_keras.keras", "tf_keras.api._v2.keras"
 PUBLIC = "tensorflow.keras"
@@ -119,13 +120,17 @@ def _restore_layers() -> None:
             (version_1.layers, "tensorflow.compat.v1.layers", LAYERS),
             (version_1.nn.rnn_cell, "tensorflow.compat.v1.nn.rnn_cell", CELLS),
         ):
+            # Otherwise an import makes a second module of it, without the names.
+            sys.modules.setdefault(place, public)
             for module, names in kept.items():
                 source = importlib.import_module(module)
                 for name in names.split():
                     _restore_entry(public, place, name, getattr(source, name))
+        former = importlib.import_module(NORMS_PLACE)
         for name in NORMS:
             made = _of_tf_keras(name)
             _restore_entry(version_1.layers, "tensorflow.compat.v1.layers", name, made)
+            _restore_entry(former, NORMS_PLACE, name, made)
 
 
 def _restore_entry(
@@ -157,6 +162,7 @@ def _of_tf_keras(name: str) -> Callable[..., Any]:
 
 def _restore_keras(tf_keras: types.ModuleType) -> None:
     public = importlib.import_module(PUBLIC)
+    sys.modules.setdefault("tensorflow.compat.v1.keras", _version_1_modules()[0].keras)
     for name in CHANGED:
         # Otherwise an import makes a second module of it, without the names.
         sys.modules.setdefault(f"{PUBLIC}.{name}", getattr(tf_keras, name))

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import ipufeed
 from ipufeed import compat
-from ipufeed.tf_patches import removed_names
+from ipufeed.tf_patches import moved_names, removed_names
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -56,6 +56,56 @@ def test_names_of_keras_2_are_given_back():
         assert getattr(tf.losses, name) is getattr(tf.metrics, name)
     for name in removed_names.EXPERIMENTAL:
         assert importlib.import_module(f"tensorflow.keras.{name}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from tensorflow.compat.v1.layers import batch_normalization, conv2d, dense",
+        "from tensorflow.compat.v1.nn.rnn_cell import LSTMCell",
+        "import tensorflow.compat.v1.keras as K; K.layers.Dense",
+        "from tensorflow.compat.v1.keras.layers import Dense",
+        "import tensorflow.compat.v1.keras.backend as K; K.floatx",
+        "from tensorflow.python.layers.normalization import BatchNormalization",
+        "from tensorflow.python.training.tracking import base; base.Trackable",
+        "import tensorflow.python.training.tracking.util as util; util.Checkpoint",
+        "from tensorflow.python.distribute import distribution_strategy_context as c; "
+        "c.get_strategy()",
+    ],
+)
+def test_an_import_of_a_former_module(statement):
+    """In each form: some make a second module, in which the names have to be, too."""
+    exec(statement, {})
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(module, name) for module, names in moved_names.MOVED.items() for name in names],
+)
+def test_a_name_that_tensorflow_has_moved(module, name):
+    place, _, now = moved_names.MOVED[module][name].partition(":")
+    former = getattr(importlib.import_module(module), name)
+    assert former is getattr(importlib.import_module(place), now)
+
+
+def test_a_program_with_moved_names():
+    """Conditions, stacks and instances of tensors, as the original's tests have them."""
+    control_flow_ops = importlib.import_module("tensorflow.python.ops.control_flow_ops")
+    array_ops = importlib.import_module("tensorflow.python.ops.array_ops")
+    ops = importlib.import_module("tensorflow.python.framework.ops")
+
+    def net(x):
+        assert isinstance(x, ops.Tensor)
+        y = control_flow_ops.cond(x > 1.0, lambda: x * 2.0, lambda: x)
+        _, z = control_flow_ops.while_loop(
+            lambda i, _: i < 3, lambda i, z: (i + 1, z + y), [0, y]
+        )
+        return array_ops.stack([y, z])
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with ipufeed.scopes.ipu_scope("/device:IPU:0"):
+            run = ipufeed.ipu_compiler.compile(net, [tf.constant(2.0)])
+        assert session.run(run)[0].tolist() == [4.0, 16.0]
 
 
 def trained(model, x, on_ipu):
