@@ -111,8 +111,8 @@ def main() -> None:
 
         none = tf.constant(0)
         train.get_concrete_function(none)
-        # A collection of all of TensorFlow's objects takes longer than a warm start, and
-        # comes in one start of a few.
+        # A collection of all objects, TensorFlow's among them, takes longer than a warm
+        # start: without this one it falls into some starts and not into others.
         gc.collect()
         before = ipufeed.executable.stats()
         seconds = feeds.seconds(lambda: train(none))

@@ -15,6 +15,7 @@ import contextlib
 import gc
 import importlib.util
 import itertools
+import operator
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.targets import Row, row
+from benchmarks.targets import Row, comparison, row
 from ipufeed.benchmark.loaders.consumer import Consumer, Limits
 
 LIMIT_US = 5
@@ -60,9 +61,9 @@ def rows(quick: bool) -> list[Row]:
 def _way_to_a_device(numbers: int, count: int, repeats: int) -> list[Row]:
     """Measures elements of one float32 array as a dataset.
 
-    Small ones against from_generator, which then costs what its calls cost. Large ones
-    against one copy of their bytes, which is their floor: from_generator takes 3 to 20
-    times as long by what a machine's page faults take.
+    Small ones are judged against from_generator. Large ones are judged against one copy of
+    their bytes, which is their floor: from_generator took 3 times as long as a copy on one
+    machine, 17 times on another.
     """
     import tensorflow as tf
 
@@ -78,29 +79,28 @@ def _way_to_a_device(numbers: int, count: int, repeats: int) -> list[Row]:
     ours = python_elements(elements, spec).skip(count - 1)
     theirs = tf.data.Dataset.from_generator(elements, output_signature=spec)
     theirs = theirs.skip(count - 1)
-    taken = [
-        (_bare_s(ours), _bare_s(theirs), _copies_s(array, count))
-        for _ in range(repeats)
-    ]
+    is_large = array.nbytes >= LARGE
+    own, generated, copied = [], [], []
+    for _ in range(repeats):
+        own.append(_bare_s(ours))
+        generated.append(_bare_s(theirs))
+        if is_large:
+            copied.append(_copies_s(array, count))
     what = f"an element of {array.nbytes >> 10:,} KiB from Python to tf.data, against "
-    each = [own / count * 1e6 for own, _, _ in taken]
-    of_generator = [own / other for own, other, _ in taken]
-    of_copy = [own / copy for own, _, copy in taken]
-    if array.nbytes < LARGE:
+    less = operator.truediv, own, generated
+    if is_large:
         judged = [
-            row(
-                f"{what}from_generator",
-                "at most",
-                LIMIT_OF_GENERATOR,
-                "x",
-                of_generator,
-            )
+            comparison(
+                f"{what}a copy",
+                *("at most", LIMIT_OF_COPY, "x"),
+                *(operator.truediv, own, copied),
+            ),
+            comparison("    against from_generator", "", 0, "x", *less),
         ]
     else:
-        judged = [
-            row(f"{what}a copy", "at most", LIMIT_OF_COPY, "x", of_copy),
-            row("    against from_generator", "", 0, "x", of_generator),
-        ]
+        limit = "at most", LIMIT_OF_GENERATOR, "x"
+        judged = [comparison(f"{what}from_generator", *limit, *less)]
+    each = [seconds / count * 1e6 for seconds in own]
     return [*judged, row("    the same, its time", "", 0, "us", each)]
 
 

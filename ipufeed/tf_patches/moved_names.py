@@ -17,6 +17,7 @@ import types
 from ipufeed.tf_patches.changes import add_entry
 
 _OPS = "tensorflow.python.ops"
+_TRACKING = "tensorflow.python.training.tracking"
 # Module -> its former names -> the module and the name that each has now.
 MOVED = {
     f"{_OPS}.control_flow_ops": {
@@ -44,21 +45,12 @@ MODULES = {
     "tensorflow.python.distribute.distribution_strategy_context": (
         "tensorflow.python.distribute.distribute_lib"
     ),
-    "tensorflow.python.training.tracking.base": "tensorflow.python.trackable.base",
-    "tensorflow.python.training.tracking.data_structures": (
-        "tensorflow.python.trackable.data_structures"
-    ),
-    "tensorflow.python.training.tracking.graph_view": (
-        "tensorflow.python.checkpoint.graph_view"
-    ),
-    "tensorflow.python.training.tracking.tracking": (
-        "tensorflow.python.trackable.autotrackable"
-    ),
-    "tensorflow.python.training.tracking.util": (
-        "tensorflow.python.checkpoint.checkpoint"
-    ),
+    f"{_TRACKING}.base": "tensorflow.python.trackable.base",
+    f"{_TRACKING}.data_structures": "tensorflow.python.trackable.data_structures",
+    f"{_TRACKING}.graph_view": "tensorflow.python.checkpoint.graph_view",
+    f"{_TRACKING}.tracking": "tensorflow.python.trackable.autotrackable",
+    f"{_TRACKING}.util": "tensorflow.python.checkpoint.checkpoint",
 }
-_PACKAGE = "tensorflow.python.training.tracking"
 
 
 def restore() -> None:
@@ -70,9 +62,9 @@ def restore() -> None:
             if name not in entries:
                 found = getattr(importlib.import_module(module), now)
                 add_entry(former, entries, name, found)
-    package = types.ModuleType(_PACKAGE, "Modules that TensorFlow has moved.")
+    package = types.ModuleType(_TRACKING, "Modules that TensorFlow has moved.")
     package.__path__ = []
-    _put(_PACKAGE, package)
+    _put(_TRACKING, package)
     for former, place in MODULES.items():
         _put(former, importlib.import_module(place))
 

@@ -62,7 +62,8 @@ def test_names_of_keras_2_are_given_back():
     "statement",
     [
         "from tensorflow.compat.v1.layers import batch_normalization, conv2d, dense",
-        "from tensorflow.compat.v1.nn.rnn_cell import LSTMCell",
+        "from tensorflow.compat.v1.nn.rnn_cell import LSTMCell; "
+        "assert LSTMCell is tf.compat.v1.nn.rnn_cell.LSTMCell",
         "import tensorflow.compat.v1.keras as K; K.layers.Dense",
         "from tensorflow.compat.v1.keras.layers import Dense",
         "import tensorflow.compat.v1.keras.backend as K; K.floatx",
@@ -75,7 +76,7 @@ def test_names_of_keras_2_are_given_back():
 )
 def test_an_import_of_a_former_module(statement):
     """In each form: some make a second module, in which the names have to be, too."""
-    exec(statement, {})
+    exec(statement, {"tf": tf})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """TensorFlow's `context.graph_mode()` alone: a global graph that nothing has entered.
 
-So do `test_util.deprecated_graph_mode_only` and its like, with `tf.device` for the IPU.
+`test_util.deprecated_graph_mode_only` runs tests in it; `tf.device` names the IPU.
 """
 
 import numpy as np
@@ -78,3 +78,17 @@ def test_a_loop_that_trains_with_accumulated_gradients(is_compiled):
             program = training(outfeed)
 
     np.testing.assert_allclose(results_of(program, outfeed), [2.0, 2.0, 1.6, 1.6])
+
+
+def test_a_branch_that_makes_a_variable():
+    def net(x):
+        def doubled():
+            return 2.0 * v1.get_variable("w", initializer=2.0, use_resource=True)
+
+        return tf.cond(x > 1.0, doubled, lambda: x)
+
+    with tf.device("/device:IPU:0"):
+        program = compiler.compile(net, [tf.constant(3.0)])
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        assert session.run(program) == [4.0]
